@@ -1,8 +1,8 @@
-"""The base classes of targets, the ways to run: as local processes, containers, pods or batch jobs.
+"""The base classes of targets. A target is a way to run: as local processes, containers, pods or batch jobs.
 
     Run --spec()--> LaunchSpec --start()--> Handle --lines()--> Line ... --exits--> NodeExit of each node
 
-Targets do not parse output, and write only into the run's raw files. `targets/__init__.py` registers them.
+Targets do not parse output, and write only into the run's raw files. `targets/__init__.py` registers all targets.
 """
 
 import signal
@@ -23,9 +23,9 @@ from runner.records.schema import NodeExit
 from runner.targets.node_view import NodeView
 
 SIGNALLED = 128
-"""Offset of a signal number in a container's exit code."""
+"""Number that a container's exit code adds to a signal's number."""
 BEYOND_SECONDS = 600
-"""Seconds by which a cluster job's time-out exceeds the run's, in case the runner is killed."""
+"""A cluster job's time-out exceeds the run's by this time, in case the runner is killed."""
 _MOST_AT_ONCE = 16
 
 
@@ -64,8 +64,8 @@ class LaunchSpec:
     file: ClassVar[str] = "request.json"
     """Name of the spec's file in `request/`."""
 
-    def text(self, run_id: str = "") -> str:  # noqa: ARG002 - for targets whose objects carry the id in their names
-        """Return the text for `request/`, or with an empty `run_id` for `--dry-run`."""
+    def text(self, run_id: str = "") -> str:  # noqa: ARG002
+        """Return the text of `file`; without `run_id`, the text that `--dry-run` prints."""
         return to_json(asdict(self))
 
 
@@ -115,14 +115,14 @@ class FollowedNode:
     def wait(self, seconds: float) -> None:
         """Wait at most this long for the launcher's end."""
         if self.is_begun:
-            self._over.wait(seconds)  # an interrupted join() marks the thread as ended (CPython, bpo-45274)
+            self._over.wait(seconds)  # join(), if interrupted, marks the thread as ended (bpo-45274)
 
     def describe(self) -> NodeExit:
         """Return how the launcher ended, without code and signal if it never started or still runs."""
         return self.exit or NodeExit(self.number, stopped=True)
 
     def idle(self) -> NodeView | None:
-        """Return why nothing runs on the node; None if unknown."""
+        """Return why nothing runs on the node; None if something may run."""
         return None
 
     def look(self, *, abort: bool) -> NodeView:
@@ -151,13 +151,13 @@ def exit_of(code: object, signalled: int = 0) -> tuple[int | None, str | None]:
 class Handle(ABC):
     """A run from its start to its end.
 
-    Starting processes in `lines` lets `stop` find them all after Ctrl-C.
+    `lines` starts the processes, so that `stop` finds all of them after Ctrl-C.
     """
 
     nodes: Sequence[FollowedNode] = ()
-    """The nodes that `exits`, `idle` and `look` report."""
+    """The nodes that `exits`, `idle` and `look` report on."""
     left = ""
-    """Message that names what could not be removed, and how to remove it."""
+    """Message about objects that could not be removed, and how to remove them by hand."""
 
     @property
     def waited_seconds(self) -> float:
@@ -192,8 +192,8 @@ class Handle(ABC):
     def look(self, *, abort: bool = False) -> list[NodeView]:
         """Return a view of each node's processes.
 
-        Called from another thread; never raises. With `abort`, ranks that cannot otherwise report their stack are ended
-        by SIGABRT, and print it.
+        Called from another thread; never raises. With `abort`, SIGABRT ends ranks that cannot otherwise report
+        their stack, and makes them print it.
         """
         idle = {view.node: view for view in self.idle()}
         running = [node for node in self.nodes if node.number not in idle]
@@ -205,7 +205,7 @@ class Handle(ABC):
     def stop(self) -> None:
         """End all processes: SIGTERM, then SIGKILL after the grace period; safe to call again.
 
-        Never raises: `exits` names what could not be removed.
+        Never raises: `exits` tells if objects could not be removed.
         """
 
 
@@ -215,7 +215,7 @@ def option(help_text: str, default: Any = "", axis: str = "") -> Any:
     Args:
         help_text: description shown by `runner targets`.
         default: default value.
-        axis: kind of axis, if the option affects run times; it becomes a column of tables.
+        axis: kind of axis, if the option affects run times. Such an option becomes a column of tables.
     """
     return field(default=default, metadata={"help": help_text, **({"axis": axis} if axis else {})})
 
@@ -255,21 +255,21 @@ class Target(ABC, Generic[Spec]):
 
     @abstractmethod
     def spec(self, run: Run) -> Spec:
-        """Return the launch spec of a run. Pure: no clock, environment, disk or network."""
+        """Return the launch spec of a run. Uses no clock, environment, disk or network."""
 
     @abstractmethod
     def preflight(self, spec: Spec) -> None:
         """Raise RequestError if the run cannot work here; called before anything starts."""
 
-    def image(self, spec: Spec, say: Callable[[str], None]) -> dict[str, Any] | None:  # noqa: ARG002 - see the docstring
+    def image(self, spec: Spec, say: Callable[[str], None]) -> dict[str, Any] | None:  # noqa: ARG002
         """Return a description of the run's image, built if missing; None for a target without images."""
         return None
 
     @abstractmethod
     def start(self, spec: Spec, folder: RunFolder) -> Handle:
-        """Start the run; its processes print into the folder's raw files."""
+        """Return a handle whose `lines` start the run; processes print into the folder's raw files."""
 
-    def once(self, spec: Spec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:  # noqa: ARG002 - see the docstring
+    def once(self, spec: Spec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:  # noqa: ARG002
         """Run Python where node 0 would run, with `given` as stdin, and return its output.
 
         Raises OSError or RequestError if that fails, takes longer than `seconds`, or is not supported.

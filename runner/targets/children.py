@@ -1,7 +1,7 @@
 """Find and end the processes of a run, so that none outlives its runner.
 
-Processes are marked by a variable, or, as setproctitle overwrites the environment in /proc, by printing into the run's
-`raw/`. A runner adopts those with neither, such as a daemon that forked twice (`core/parent.py`).
+A variable marks a run's processes. Processes whose variables setproctitle has overwritten are found by their output
+into the run's `raw/`. The runner adopts all others, such as daemons that forked twice (`core/parent.py`).
 """
 
 import errno
@@ -18,7 +18,6 @@ MARK = "KIT_RUN_ID"
 RUNNER = "KIT_RUNNER_PID"
 """Variable with the process id of the runner."""
 _KILLED_SECONDS = 5.0
-"""Time allowed to the kernel to end a killed process."""
 
 
 def marks(mark: str) -> dict[str, str]:
@@ -37,7 +36,7 @@ def end_marked(mark: str, grace_seconds: float, others: Collection[int] | None =
 
 
 def end_orphans(run: str, grace_seconds: float) -> None:
-    """End every process of a run whose runner is dead. Raises OSError if one survives, for example on a dead disk."""
+    """End every process of a run whose runner is dead. Raises OSError if a process survives."""
     for seconds in (grace_seconds, 0):
         _end(orphans(run), seconds)
     if left := [process.pid for process in orphans(run)]:
@@ -83,7 +82,7 @@ def _runner_above(process: psutil.Process) -> str:
 
 
 def _adopted(others: Collection[int] | None) -> Iterator[psutil.Process]:
-    """Yield adopted children; torchrun gives each worker a session of its own."""
+    """Yield adopted children: torchrun starts each worker in a new session."""
     if others is not None:
         for child in psutil.Process().children():
             with suppress(OSError):
@@ -92,7 +91,7 @@ def _adopted(others: Collection[int] | None) -> Iterator[psutil.Process]:
 
 
 def _lives(runner: str, child: psutil.Process) -> bool:
-    """Return whether a runner lives; a process younger than its child has reused its id."""
+    """Return whether a runner lives; a process younger than `child` has only reused the runner's id."""
     try:
         found = psutil.Process(int(runner))
         return found.status() != psutil.STATUS_ZOMBIE and found.create_time() <= child.create_time()

@@ -26,7 +26,7 @@ FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer"}
 
 
 class Rendered(msgspec.Struct, forbid_unknown_fields=True):
-    """The run of one rendered file, and its description `what`."""
+    """A rendered file: its run, and its description `what`."""
 
     layout: str
     device: Literal["cpu", "cuda"]
@@ -35,7 +35,7 @@ class Rendered(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Group(msgspec.Struct, forbid_unknown_fields=True):
-    """Rendered files by name; `default` is the experiment of `compose/`, or the job that a kustomization applies."""
+    """Rendered files by name; `default` names the experiment of `compose/`, or the file of a kustomization."""
 
     files: dict[str, Rendered]
     default: str = ""
@@ -97,7 +97,7 @@ def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str]) 
         place = "" if layout.nodes == 1 else f" --node {node} --master node0"
         words = f"--layout {layout} --device {file.device}{place} -- ${{ARGS:-}}"
         gpus: list[str] | int | None = None
-        if file.device == "cuda":  # a count would give every service the same first GPUs
+        if file.device == "cuda":  # with a count, every service would get the same GPUs
             gpus = len(ids) if layout.nodes == 1 else ids
         services[f"node{node}"] = service(
             node,

@@ -65,7 +65,7 @@ class Local(Target[LaunchSpec]):
                 raise RequestError(f"the layout needs {needed} GPUs, this machine has {seen}: try --device cpu")
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> LocalHandle:
-        """Choose a port; `lines` starts the agents, so that `stop` finds them."""
+        """Choose a port; the handle's `lines` start the agents, so that `stop` finds all of them."""
         held = held_port()
         port = {"PET_MASTER_PORT": str(held.getsockname()[1])}
         nodes = {number: replace(node, env={**_visible(node.env), **port}) for number, node in enumerate(spec.nodes)}
@@ -90,7 +90,7 @@ class LocalHandle(WorkersHandle):
         self._others: set[int] | None = None
 
     def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Return views of all nodes from one look at this machine."""
+        """Return views of all nodes, from one run of `look.py`."""
         words = node_view.command_here(self._mark, abort=abort)
         try:
             done = subprocess.run(words, capture_output=True, timeout=node_view.SECONDS, check=False)
@@ -100,7 +100,7 @@ class LocalHandle(WorkersHandle):
         return [seen.of_node(node.number, "its torchrun has ended") for node in self.nodes]
 
     def stop(self) -> None:
-        """Tell the agents to end, with their workers; kill the rest after the grace period."""
+        """End the agents with their workers; kill the rest after the grace period."""
         for agent in self.nodes:
             agent.terminate()
         deadline = clock.monotonic() + GRACE_SECONDS
@@ -137,7 +137,7 @@ class _Agent(FollowedNode):
 
     def start(self, folder: RunFolder, cwd: str, mark: str) -> int:
         env, place = self._spec.env, str(folder.node(self.number).resolve())
-        # The kit's hooks and the project's modules come before the caller's.
+        # The kit's hooks and the project's modules come before the caller's PYTHONPATH.
         search = filter(None, (str(HOOKS), env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")))
         own = {"PYTHONPATH": ":".join(search), "PET_LOG_DIR": place, "KIT_SEEN": place}
         own["KIT_ARTIFACTS"] = str((folder.path / "artifacts").resolve())
@@ -152,7 +152,7 @@ class _Agent(FollowedNode):
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - the runner has one thread here
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one thread
             )
         return self._process.pid
 
@@ -173,7 +173,7 @@ class _Agent(FollowedNode):
 
 
 def _visible(env: dict[str, str]) -> dict[str, str]:
-    """Choose a node's GPUs among those that the caller made visible."""
+    """Choose a node's GPUs among the GPUs that are visible to the caller."""
     allowed = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
     if "CUDA_VISIBLE_DEVICES" not in env or not allowed:
         return env

@@ -2,9 +2,9 @@
 
     python -c <this file> [--abort] [MARK]
 
-The script prints one line of JSON within `_SECONDS`, on this machine or in a container, about the processes with
+On this machine or in a container, the script prints one line of JSON within `_SECONDS`, about the processes with
 torchrun's variables and, if given, the run's MARK (`children.MARK`). With `--abort`, it sends SIGABRT to ranks that
-cannot be asked for their stack, which Python then writes to stderr (PYTHONFAULTHANDLER).
+cannot be asked for their stack; Python then writes the stack to stderr (PYTHONFAULTHANDLER).
 
 Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's format (Python/traceback.c).
 """
@@ -40,7 +40,7 @@ _SILENT = "TtZ"
 _STATES = {1: "connected", 2: "connecting", 10: "listening"}
 _FRAME = re.compile(r'  File "(.{0,500})", line (\d{1,9}) in (.{0,200})')
 OF_LIBRARIES = ("/lib/python", "-packages/", "/torch/", "/trainkit/", "/hooks/sitecustomize.py", "<")
-"""Path fragments of library code, as opposed to the program's own."""
+"""Path fragments of library code."""
 REFUSED = "nothing listens there: it has not started, or that is another machine"
 _SILENCE = "no answer: a firewall drops it, or no machine has that address"
 _TROUBLES = {errno.EAGAIN: _SILENCE, errno.ETIMEDOUT: _SILENCE, errno.ECONNREFUSED: REFUSED}
@@ -80,7 +80,7 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
 
 
 def _process(pid: int) -> dict[str, Any]:
-    """Read a process from /proc; empty if it has ended or is another user's."""
+    """Read a process from /proc; empty if the process has ended or belongs to another user."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             words = file.read(1_000_000).decode("utf-8", "replace").split("\0")
@@ -108,7 +108,7 @@ def _is_of(environment: dict[str, str], mark: str) -> bool:
 
 
 def _ranks(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return each rank's process: the first started of all that inherited its variables."""
+    """Return the process of each rank: the oldest of the processes that have the rank's variables."""
     ranks: dict[str, dict[str, Any]] = {}
     for process in sorted(found, key=lambda process: (process["started"], process["pid"])):
         rank = process["environment"].get("RANK", "")
@@ -143,7 +143,7 @@ def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attempt(master: str, port: int) -> dict[str, Any]:
-    """Resolve and connect to node 0 as the launcher does, in a thread: a name server may take half a minute."""
+    """Resolve and connect to node 0 as the launcher does; in a thread, because a name server may take half a minute."""
     seen = {"addresses": [], "trouble": f"no name server answers within {_CONNECT_SECONDS:.0f} s"}
 
     def attempt() -> None:
@@ -182,7 +182,7 @@ def _rank(rank: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sockets() -> dict[str, tuple[str, str, str]]:
-    """Return this network namespace's TCP sockets by inode: state, local and remote address."""
+    """Return state, local and remote address of this network namespace's TCP sockets, by inode."""
     found = {}
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="utf-8") as file:
@@ -212,7 +212,6 @@ def _own(pid: int, sockets: dict[str, tuple[str, str, str]]) -> list[tuple[str, 
 
 
 def _open_files(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield the links of a process's open files, each with its target."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{name}"
@@ -221,7 +220,7 @@ def _open_files(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _write_stacks(ranks: list[dict[str, Any]]) -> None:
-    """Ask all ranks that can answer for their stacks (trainkit/stacks.py)."""
+    """Set the `stack` of ranks that can write their stacks (trainkit/stacks.py), otherwise []."""
     asked = []
     for rank in ranks:
         rank["stack"], pid = [], rank["pid"]
@@ -243,10 +242,10 @@ def _write_stacks(ranks: list[dict[str, Any]]) -> None:
 
 
 def _retries(rank: dict[str, Any]) -> bool:
-    """Return whether a rank may be connecting to the group's store, when a signal would end it.
+    """Return whether a rank may be connecting to the group's store; a signal would then end the rank.
 
-    torch takes an interrupted sleep or poll for Ctrl-C (c10d/socket.cpp). Python sleeps until an absolute time instead,
-    and resumes.
+    torch takes an interrupted sleep or poll for Ctrl-C (c10d/socket.cpp). Python's own
+    sleep, which has an absolute end, resumes.
     """
     port = f":{rank['environment'].get('MASTER_PORT')}"
     if rank["state"] != "S" or any(entry[0] == "connected" and entry[2].endswith(port) for entry in rank["own"]):
@@ -260,7 +259,7 @@ def _retries(rank: dict[str, Any]) -> bool:
 
 
 def _handles(pid: int) -> bool:
-    """Return whether a process has a handler for the signal, which would end it otherwise."""
+    """Return whether a process handles the signal, which would otherwise end the process."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith("SigCgt:"):
@@ -302,7 +301,7 @@ def _sets(rank: dict[str, Any]) -> list[str]:
 
 
 def _constants(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Yield constants assigned to torchrun's variables, except below an `if` that tests one."""
+    """Yield constants assigned to torchrun's variables, except below an `if` that tests such a variable."""
     if isinstance(tree, ast.If) and any(name in ast.dump(tree.test) for name in _TOLD):
         return
     if isinstance(tree, ast.Assign) and isinstance(tree.value, ast.Constant):
@@ -316,7 +315,6 @@ def _constants(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
 
 
 def _abort(ranks: list[dict[str, Any]]) -> None:
-    """End ranks by SIGABRT, and wait for their stacks on stderr."""
     for rank in ranks:
         with contextlib.suppress(OSError, ValueError):
             resource.prlimit(rank["pid"], resource.RLIMIT_CORE, (0, 0))

@@ -18,7 +18,7 @@ SECONDS = 12.0
 LARGEST = 4_000_000
 _FIRST_PYTHON = 'p=$(command -v python3 || command -v python) || exit 127; exec "$p" -I -c "$0" "$@"'
 _UNPACKED = "import base64, zlib; exec(zlib.decompress(base64.b64decode('{}')))"
-"""A pod gets its command in a URL, which should be short."""
+"""Code that runs packed code, because a pod's command is part of a URL."""
 
 
 class Told(msgspec.Struct):
@@ -33,7 +33,7 @@ class Told(msgspec.Struct):
 class AgentView(msgspec.Struct):
     """A launcher: its process state (proc(5)), and whether it is connected to node 0.
 
-    If not, `trouble` is the error of an attempt to connect; empty if that worked.
+    If not connected, `trouble` is the error of an attempt to connect, empty after success.
     """
 
     pid: int
@@ -48,8 +48,8 @@ class AgentView(msgspec.Struct):
 class RankView(msgspec.Struct):
     """A rank's process: its state, its load in cores (`busy`), and its main thread's stack, innermost frame first.
 
-    `retries`: the rank may be connecting to the group's store, and cannot be asked for its stack. `sets`: lines that
-    override torchrun's variables, such as `train.py:5 sets MASTER_PORT`.
+    With `retries`, the rank may be connecting to the group's store, and cannot be asked for its stack. `sets` has
+    lines that override torchrun's variables, such as `train.py:5 sets MASTER_PORT`.
     """
 
     rank: int
@@ -80,7 +80,7 @@ class NodeView:
 class Seen(msgspec.Struct):
     """The launchers and ranks of a node, or of all nodes on this machine.
 
-    `nameless` counts workers of unknown rank: their titles have overwritten their environment.
+    `nameless` counts workers whose rank is unknown, because process titles have overwritten their environment.
     """
 
     host: str
@@ -89,14 +89,14 @@ class Seen(msgspec.Struct):
     nameless: int = 0
 
     def of_node(self, node: int, idle: str | None = None) -> NodeView:
-        """Return the view of one node; `idle` is the reason to give if it has no process."""
+        """Return the view of one node; `idle` is the reason to give if the node has no process."""
         agents = [agent for agent in self.agents if agent.told.node == str(node)]
         ranks = [rank for rank in self.ranks if rank.node == str(node)]
         return NodeView(node, Seen(self.host, agents, ranks, self.nameless), None if agents or ranks else idle)
 
 
 _decoder = msgspec.json.Decoder(Seen)
-"""Made at import: msgspec 0.22 crashes if two threads meet a type for the first time."""
+"""Made at import, because msgspec 0.22 crashes if two threads are the first to use a type."""
 
 
 def command_here(mark: str, *, abort: bool) -> list[str]:

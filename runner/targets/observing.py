@@ -15,7 +15,7 @@ COPY = "observer"
 
 
 def is_observed(run: Run) -> bool:
-    """Return whether to observe a run; the kit's own programs report by themselves."""
+    """Return whether to observe a run; the kit's own programs report their events themselves."""
     return run.observed and bool(run.cell.program.files)
 
 

@@ -34,7 +34,7 @@ def node_specs(cell: Cell, master: str, device: str) -> list[NodeSpec]:
 
 
 def node_command(cell: Cell) -> list[str]:
-    """Return the command of every node; `$` is doubled, as torchrun expands arguments with `string.Template`."""
+    """Return the command of every node; `$` is doubled, because torchrun expands arguments by `string.Template`."""
     words = [word.replace("$", "$$") for word in cell.program.argv(cell.args)]
     return ["torchrun", *cell.program.words, *words]
 
@@ -42,9 +42,9 @@ def node_command(cell: Cell) -> list[str]:
 def node_environment(cell: Cell, device: str) -> dict[str, str]:
     """Return the environment variables that are equal on all nodes.
 
-    Static rendezvous keeps the order of the nodes. Each rank's stdout and stderr are files of its own, so that lines do
-    not mix (`PET_REDIRECTS`). On CPUs, GPUs are hidden from a program without a device argument. A process that crashes
-    or hangs prints its stack (`PYTHONFAULTHANDLER`). `PYTHONPATH` is relative to the working directory.
+    Static rendezvous keeps the order of the nodes. Each rank writes stdout and stderr to its own files, so that lines
+    do not mix (`PET_REDIRECTS`). On device cpu, GPUs are hidden from programs without a device argument. A process that
+    crashes or hangs prints its stack (`PYTHONFAULTHANDLER`). `PYTHONPATH` is relative to the working directory.
     """
     hidden = WITHOUT_GPU if device == "cpu" and DEVICE not in cell.args else {}
     search = {"PYTHONPATH": ":".join(cell.program.search)} if cell.program.search else {}
@@ -62,7 +62,7 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
 
 
 def identity_of(run: Run) -> str:
-    """Return the experiment and cell of a run as JSON, from which `execution/by_hand.py` makes a record."""
+    """Return the experiment and cell of a run as JSON, for the record of a run started by hand."""
     cell = run.cell
     what = {"experiment": run.experiment.name, "program": cell.program.name, "layout": str(cell.layout)}
     return json.dumps({**what, "device": run.device, "axes": cell.axes, "args": cell.args})

@@ -1,7 +1,7 @@
 """Clean up after a run whose runner was killed.
 
-A child process waits for the end of the runner's pipe, and cleans up unless `_DONE` came through it. Importing the
-runner only then takes a tenth of the memory.
+A child process reads a pipe until the runner ends, and cleans up if the runner did not write `_DONE`. Until then, it
+does without the package `runner`, which takes nine tenths of the memory.
 """
 
 import subprocess
@@ -26,11 +26,11 @@ from runner.records.folder import RunFolder
 _, _, target, folder, *words = sys.argv
 targets.load(target, words).cleanup(RunFolder(Path(folder)))
 """
-"""Imports nothing from the working directory, which may have its own `runner` or `queue`."""
+"""Code that imports nothing from the working directory, which may have its own `runner` or `queue`."""
 
 
 def watch(target: str, folder: Path, words: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Start a run's watchdog, which Ctrl-C does not reach; `words` are the target's options as `name=value`."""
+    """Start a run's watchdog where Ctrl-C does not reach it. `words` are the target's options as `name=value`."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _WAIT, "-c", _CLEAN_UP, __name__, target, str(folder.resolve()), *words],
         stdin=subprocess.PIPE,

@@ -1,6 +1,7 @@
 """Follow the files of the workers' stdout while their launchers run.
 
-Lines longer than `LONGEST_LINE` are cut here, as a process may print gigabytes without a newline; raw files keep them.
+Lines longer than `LONGEST_LINE` are cut here, because a process may print gigabytes without a newline. The raw files
+keep whole lines.
 """
 
 import math
@@ -16,16 +17,16 @@ from trainkit import files
 
 POLL_SECONDS = 0.1
 QUIET_POLLS = 5
-"""Polls of the launchers per read of the files."""
+"""Polls of the launchers between two reads of the files."""
 GRACE_SECONDS = 10.0
-"""Time to end for other nodes after one has failed, and for a process after SIGTERM."""
+"""Time in which the other nodes must end after a node has failed, and a process after SIGTERM."""
 BLOCK_BYTES = 262_144
 LONGEST_LINE = 65_536
-"""In bytes; an event line has at most 4 KB."""
+"""Length in bytes; the kit's event lines have at most 4 KB."""
 
 
 class Tail:
-    """Reads a worker's growing stdout file, or the file at `path` of all workers of a node."""
+    """Reads the growing stdout file of a worker, or the file at `path`, which a node's workers share."""
 
     def __init__(self, folder: Path, node: int, local_rank: int, path: Path | None = None) -> None:
         self.node, self.local_rank = node, local_rank
@@ -35,7 +36,7 @@ class Tail:
         self.lines = BoundedLines()
 
     def read(self, *, to_end: bool = False) -> Iterator[Line | None]:
-        """Yield new complete lines, with None between blocks; with `to_end`, an incomplete last line too."""
+        """Yield new complete lines, and None after each block; with `to_end`, also yield an incomplete last line."""
         if self._path is None:
             self._path = next(self._folder.glob(f"*/attempt_*/{self.local_rank}/stdout.log"), None)
         if self._path is None:
@@ -45,7 +46,7 @@ class Tail:
         except OSError:  # the program replaced or removed the file
             return
         with file:
-            size = os.fstat(file.fileno()).st_size  # later output is for the next read: it may never end
+            size = os.fstat(file.fileno()).st_size  # a program may never stop printing
             file.seek(self._offset)
             while self._offset < size and (block := file.read(min(BLOCK_BYTES, size - self._offset))):
                 self._offset += len(block)
@@ -61,7 +62,7 @@ class Tail:
 class WorkersHandle(Handle):
     """A run whose workers print into files on this machine; subclasses start and end the nodes.
 
-    `processes` is the number of workers of each node; without it, workers print into their launcher's file.
+    `processes` is the number of workers of each node. If it is empty, workers print into their launcher's file.
     """
 
     def __init__(self, folder: RunFolder, nodes: Sequence[FollowedNode], processes: Sequence[int] = ()) -> None:
@@ -83,7 +84,7 @@ class WorkersHandle(Handle):
             yield Note(self.left)
 
     def _follow(self) -> Iterator[Line | Note | None]:
-        """Yield output until all nodes have ended; after one fails, end the others after the grace period."""
+        """Yield output until all nodes have ended. If a node fails, end the other nodes after the grace period."""
         deadline = math.inf
         polls = 0
         while running := [node for node in self.nodes if not node.ended]:
@@ -107,10 +108,9 @@ class WorkersHandle(Handle):
 
     @abstractmethod
     def _finish(self) -> Iterable[Note | None]:
-        """Remove everything left once all nodes have ended."""
+        """Remove everything that the nodes leave behind after their end."""
 
     def _said(self) -> Iterator[Note]:
-        """Yield the nodes' notes. Raises OSError if output can no longer be saved."""
         for node in self.nodes:
             while node.notes:
                 yield Note(node.notes.popleft())
@@ -125,7 +125,7 @@ class BoundedLines:
         self._longest, self._begun = longest, b""
 
     def feed(self, block: bytes) -> list[bytes]:
-        """Return the lines that this block completes; a carriage return ends a line too, as in progress bars."""
+        """Return the lines that this block completes. Carriage returns also end lines, for example in progress bars."""
         *ends, begun = block.replace(b"\r", b"\n").split(b"\n")
         lines = []
         for end in ends:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 LABEL = "com.docker.compose.project"
 _SERVICE = "com.docker.compose.service"
 _GONE_SECONDS = 30.0
-"""Time for the engine to finish a removal that another process requested."""
+"""How long the engine may take to finish a removal that another process requested."""
 _AGAIN_SECONDS = 0.3
 _BUSY = (403, 409)
 LATE_SECONDS = 5.0
-"""Time for the engine to create a container whose client is gone."""
+"""How long the engine may take to create a container whose client is gone."""
 
 
 class ContainerNode(FollowedNode):
@@ -48,25 +48,25 @@ class ContainerNode(FollowedNode):
             threading.Thread(target=self._stop, args=(round(grace_seconds),), daemon=True).start()
 
     def idle(self) -> NodeView | None:
-        """Return why nothing runs in the container; None if unknown."""
+        """Return why nothing runs in the container; None if something may run."""
         if not self.is_begun:
             return NodeView(self.number, idle="its container does not exist yet")
         try:
             self._container.reload()
             status = self._container.status
-        except Exception:  # noqa: BLE001 - the container was removed, or the engine is gone
+        except Exception:  # noqa: BLE001 - the container or the engine is gone
             return None
         return None if status == "running" else NodeView(self.number, idle=f"its container is {status}")
 
     def look(self, *, abort: bool) -> NodeView:
-        """Return a view of the processes inside; the engine may wait forever for a container that hangs."""
+        """Return a view of the processes inside, by a thread: the engine may wait forever for a hanging container."""
         found = [NodeView(self.number, trouble=f"no process starts in its container within {node_view.SECONDS:g} s")]
 
         def run_inside() -> None:
             try:
                 output = self._container.exec_run(node_view.command_inside(abort=abort)).output or b""
                 found.append(node_view.view(self.number, output))
-            except Exception as error:  # noqa: BLE001 - the container was removed, or the engine is gone
+            except Exception as error:  # noqa: BLE001 - the container or the engine is gone
                 found.append(NodeView(self.number, trouble=str(error)))
 
         thread = threading.Thread(target=run_inside, daemon=True)
@@ -75,7 +75,7 @@ class ContainerNode(FollowedNode):
         return found[-1]
 
     def follow(self) -> NodeExit:
-        """Copy all output; a container that was removed has no exit code and no signal."""
+        """Copy all output; return how the container ended, without code and signal if it was removed."""
         state: dict[str, Any] = {}
         try:
             for chunk in self._container.logs(stream=True, follow=True):
@@ -83,7 +83,7 @@ class ContainerNode(FollowedNode):
             self._container.wait()
             self._container.reload()
             state = self._container.attrs["State"]
-        except Exception as error:  # noqa: BLE001 - the container was removed, or the engine is gone
+        except Exception as error:  # noqa: BLE001 - the container or the engine is gone
             self._write(f"runner: the container cannot be followed any more: {one_line(error)}\n".encode())
         with suppress(OSError):  # closing flushes the buffer
             self._output.close()
@@ -95,7 +95,7 @@ class ContainerNode(FollowedNode):
             self._container.stop(timeout=seconds)
 
     def _write(self, data: bytes) -> None:
-        """Write until that fails; reading goes on, so that the container's end is seen."""
+        """Write output; drop output after a failed write, so that `follow` still notices the container's end."""
         if self.failure:
             return
         try:
@@ -119,8 +119,8 @@ def of_project(client: DockerClient, project: str) -> dict[str, Container]:
 def remove_all(client: DockerClient, project: str, late_seconds: float = 0.0) -> None:
     """Remove the containers and networks of a Compose project.
 
-    Raises OSError if the engine refuses one, after removing the others. Another process may remove the project at the
-    same time. If Compose was killed, the engine still creates its containers: search for `late_seconds`.
+    Raises OSError if the engine refuses to remove an object, after removing the others. Another process may do the same
+    meanwhile. The engine may still create containers for a killed Compose, so search for `late_seconds`.
     """
     began = clock.monotonic()
     while True:
@@ -160,7 +160,7 @@ def removing(client: DockerClient, name: str) -> Iterator[None]:
 
 
 def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> None:
-    """Remove an object that exists, or appears before `late`; the engine may be busy until `until`."""
+    """Remove an object that exists or appears before time `late`; if the engine is busy, retry until time `until`."""
     from docker.errors import APIError, NotFound
 
     while True:

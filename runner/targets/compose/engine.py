@@ -30,7 +30,7 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 @cache
 def reach() -> DockerClient:
     """Connect to the engine that the docker command uses. Raises RequestError if it does not answer."""
-    import docker  # imported on use: importing it is slow
+    import docker  # importing docker is slow
     from docker.errors import DockerException
 
     host = os.environ.get("DOCKER_HOST") or _context_host()
@@ -49,7 +49,7 @@ def reach() -> DockerClient:
 
 
 def _connect_once(host: str | None) -> None:
-    """Connect to a Unix socket first: docker's client leaks its own if nothing listens."""
+    """Try to connect to a Unix socket: docker's client would leak its own socket if nothing listens."""
     from docker.utils import parse_host
 
     address = urlsplit(parse_host(host))
@@ -60,7 +60,7 @@ def _connect_once(host: str | None) -> None:
 
 
 def check_here(client: DockerClient) -> None:
-    """Raise RequestError if the engine is on another machine, whose folders it mounts."""
+    """Raise RequestError if the engine is on another machine, because it would mount that machine's folders."""
     host = urlsplit(client.api.base_url)
     if host.scheme in ("http", "https") and host.hostname not in ("localhost", "127.0.0.1", "::1", "localunixsocket"):
         raise RequestError(f"the engine on {host.hostname} cannot mount this machine's folders: start the run there")
@@ -81,7 +81,7 @@ def check_compose() -> None:
 
 
 def check_sizes(shm_size: str, memory: str, processes: int) -> None:
-    """Raise RequestError if a size is invalid, or the shared memory too small for NCCL."""
+    """Raise RequestError if a size is invalid, or if `shm_size` is too small for NCCL."""
     from docker.errors import DockerException
     from docker.utils import parse_bytes
 
@@ -97,7 +97,7 @@ def check_sizes(shm_size: str, memory: str, processes: int) -> None:
 
 @cache
 def check_gpus(client: DockerClient) -> None:
-    """Raise RequestError if the engine has no GPU driver; only starting a container shows that."""
+    """Raise RequestError if the engine, asked to start a container with a GPU, has no GPU driver."""
     from docker.errors import APIError
     from docker.types import DeviceRequest
 
@@ -126,7 +126,7 @@ def check_architecture(client: DockerClient, image: dict[str, Any], name: str) -
 
 
 def find_image(client: DockerClient, name: str) -> Image | None:
-    """Return the engine's image with a name or id, or None; nothing is pulled."""
+    """Return the engine's image of this name or id, or None; pull nothing."""
     from docker.errors import ImageNotFound, NullResource
 
     try:
@@ -143,7 +143,7 @@ def search_path(client: DockerClient, image: str) -> str:
 
 
 def is_rootless(client: DockerClient) -> bool:
-    """Return whether the engine is rootless: a container's root is then the engine's user."""
+    """Return whether the engine is rootless, so that a container's root is the engine's user."""
     return any("rootless" in option for option in client.info().get("SecurityOptions") or [])
 
 

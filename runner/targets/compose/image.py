@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LOCK = "requirements/runtime.lock"
 BASE_LOCK = "containers/image.lock"
-"""File of the base images, each with a digest if pinned."""
+"""File that names the base images, with digests if pinned."""
 MOUNTED = ("data", "results")
 """Project folders that containers always mount."""
 
@@ -38,8 +38,8 @@ MOUNTED = ("data", "results")
 def ready(client: DockerClient, run: Run, say: Callable[[str], None], chosen: str = "") -> dict[str, Any]:
     """Return a description of a run's image, built first if necessary.
 
-    A `chosen` image is used as is, since runs report the hash of their programs. If another image differs from this
-    checkout, the project's own is rebuilt. Raises RequestError if the image of KIT_IMAGE differs or is missing.
+    A `chosen` image is used without comparison, because runs report the hash of their programs. The project's own image
+    is rebuilt if it differs from this checkout. Raises RequestError if the image of KIT_IMAGE differs or is missing.
     """
     named = chosen or os.environ.get("KIT_IMAGE")
     name = named or image_of(run.experiment.settings.image, run.device)
@@ -73,7 +73,7 @@ def _build(settings: Settings, device: str, name: str) -> None:
 
 
 def _revision(root: Path) -> dict[str, str]:
-    """Return the project's commit and date as build arguments, which make builds reproducible."""
+    """Return the project's commit and date as build arguments."""
     code, _ = describe_repository(root)
     repository = git.find(root) if code.get("dirty") is not None else None
     if repository is None:
@@ -87,7 +87,7 @@ def _differs(client: DockerClient, image: Image, run: Run) -> str:
 
     with made(client, str(image.id), ["/nothing"], network_mode="none") as container, TemporaryFile() as copy:
         try:
-            for chunk in container.get_archive(WORKSPACE)[0]:  # all of it, or the engine keeps the container
+            for chunk in container.get_archive(WORKSPACE)[0]:  # read to the end, or the engine keeps the container
                 copy.write(chunk)
         except NotFound:
             return f"has no {WORKSPACE}"
@@ -96,10 +96,10 @@ def _differs(client: DockerClient, image: Image, run: Run) -> str:
 
 
 def _compare(copy: IO[bytes], run: Run) -> str:
-    """Compare an image's copy of the project with the checkout.
+    """Return how an image's copy of the project differs from the checkout, or "".
 
-    In the kit's own image, the lock file and the family's programs count; in any other one, all files outside mounted
-    folders that the checkout has too.
+    In the kit's own image, compare the lock file and the family's programs. In other images, compare all files
+    outside mounted folders that the checkout also has.
     """
     root, program = run.experiment.root, run.cell.program
     with tarfile.open(fileobj=copy) as tar:

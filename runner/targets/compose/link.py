@@ -1,6 +1,6 @@
 """Slow down the network between nodes by limiting the sending rate of each container.
 
-A helper container in each node's network namespace sets the limit; nodes have no permission to.
+A helper container in each node's network namespace sets the limit, because the nodes' containers may not.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _SLOWEST, _FASTEST = 64_000, 100 * 10**9
 _SECONDS = 30
 _FREEZES, _AGAIN_SECONDS = 20, 0.2
-"""Attempts to pause a container: freezing may fail while the container starts processes."""
+"""Attempts to pause a container, and their interval: freezing may fail while the container starts processes."""
 _AT_ONCE = 8
 _WAIT_SECONDS = 0.05
-"""Longest time that a packet waits; later ones are dropped."""
+"""Longest time that a packet waits; packets that would wait longer are dropped."""
 _BUCKET_SECONDS = 0.0005
-"""Size of the bucket, as sending time; a kernel timer refills it in less."""
+"""Size of the token bucket as sending time; a kernel timer refills the bucket in less time."""
 _SMALLEST_BURST = 65_536
-"""Bytes of one packet before segmentation; the kernel drops packets larger than the bucket."""
+"""Bytes of the largest packet before segmentation; the kernel drops packets larger than the bucket."""
 
 
 def parse_link(text: str) -> int:
@@ -55,7 +55,7 @@ def words_of(bits_per_second: int) -> list[str]:
 
 
 def slow_down(client: DockerClient, project: str, containers: Iterable[Container], bits_per_second: int) -> None:
-    """Limit the sending rate of a run's containers, paused meanwhile so that nothing is measured too early.
+    """Limit the sending rate of a run's containers, and pause them meanwhile so that nothing runs without the limit.
 
     Raises OSError if the engine or the kernel refuses.
     """

@@ -12,7 +12,7 @@ STAGES = {"cpu": "cpu", "cuda": "gpu"}
 BASES = {"cpu": "CPU_BASE_IMAGE", "cuda": "BASE_IMAGE"}
 """Build argument for the base image of each device."""
 REVISION = "REVISION"
-"""Build argument for the commit that the image is built from."""
+"""Build argument for the image's commit."""
 WORKSPACE = "/workspace"
 """The project's folder in the image."""
 READ_ONLY = ":ro"
@@ -45,8 +45,8 @@ def service(
 ) -> dict[str, Any]:
     """Return the service of a node, whose host name is `node<number>`.
 
-    `binds` maps paths in the container, with `:ro` if read-only, to folders of the host; `gpus` is a count or ids. NCCL
-    and data loaders need more /dev/shm than Docker's 64 MB. Memory and cores (averaged over 0.1 s) of 0 are unlimited.
+    `binds` maps paths in the container, with `:ro` if read-only, to folders of the host. `gpus` is a count or ids. NCCL
+    and data loaders need more /dev/shm than Docker's 64 MB. Memory or cores (averaged over 0.1 s) of 0 mean no limit.
     The grace period exceeds the 30 s after which torchrun kills a worker.
     """
     variables = {**environment, **(variables_for("eth0") if nodes > 1 else {})}
@@ -77,7 +77,7 @@ def service(
 
 
 def observed(described: dict[str, Any], search: str) -> dict[str, Any]:
-    """Add the observer of scripts to a service; `search` is its image's PYTHONPATH."""
+    """Add the observer of scripts to a service; `search` is the image's PYTHONPATH."""
     environment = described["environment"]
     found_first = variables(_OBSERVER, environment.get("PYTHONPATH") or literal(search))
     volumes = [*described["volumes"], _bind(f"../{COPY}", f"{_OBSERVER}{READ_ONLY}")]
@@ -98,7 +98,7 @@ def literal(text: str) -> str:
 
 
 def _bind(source: str, place: str) -> dict[str, Any]:
-    """Mount a folder that must exist: one created by Docker would belong to root."""
+    """Mount a folder, which must exist because a folder created by Docker would belong to root."""
     target = place.removesuffix(READ_ONLY)
     only = {"read_only": True} if target != place else {}
     return {"type": "bind", "source": source, "target": target, **only, "bind": {"create_host_path": False}}

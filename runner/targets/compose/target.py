@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 RAW = "/raw"
-"""Path in a container of its node's raw files."""
+"""Path of the node's raw files in a container."""
 ARTIFACTS = "/artifacts"
-"""Path in a container of the run's traces and plots."""
+"""Path of the run's traces and plots in a container."""
 DATA = "data"
 _CPUS = re.compile(r"\d{1,4}(?:\.\d{1,2})?", re.ASCII)
 _LEAST = 0.01
-"""Smallest CPU limit of an engine: a quota of 1 ms per period of 100 ms."""
+"""Smallest CPU limit of an engine, 1 ms per 100 ms."""
 _UP = ("--detach", "--no-build", "--pull", "never")
 _HEADER = """The compose file of one run. To start it again, in the folder of this file:
 mkdir -p {folders} && docker compose -f compose.yaml up"""
@@ -133,7 +133,7 @@ class Compose(Target[ComposeSpec]):
             return images.ready(engine.reach(), spec.run, say, self.options.image)
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
-        """Prepare the start; `lines` creates the containers, so that `stop` finds them."""
+        """Return a handle whose `lines` create the containers, so that `stop` finds all of them."""
         return ComposeHandle(engine.reach(), spec, folder, parse_link(self.options.link))
 
     def once(
@@ -160,7 +160,7 @@ class Compose(Target[ComposeSpec]):
         return done.stdout
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End a docker command that still creates containers, and remove them."""
+        """End a docker command that still creates containers, and remove the run's containers."""
         end_orphans(folder.path.name, GRACE_SECONDS)
         client, project = engine.reach(), project_of(folder.path.name)
         with engine.asked():
@@ -194,9 +194,9 @@ class ComposeHandle(WorkersHandle):
         own = (0, 0) if engine.is_rootless(self._client) else (os.getuid(), os.getgid())
         image = str((self._folder.launch().image or {})["id"])
         variables = {"KIT_UID": str(own[0]), "KIT_GID": str(own[1]), "KIT_IMAGE": image}
-        (Path(self._spec.cwd) / "data").mkdir(exist_ok=True)  # created by Docker, it would belong to root
+        (Path(self._spec.cwd) / "data").mkdir(exist_ok=True)  # a folder created by Docker would belong to root
         outputs = [self._folder.open_agent(node.number) for node in self.nodes]
-        # Unlike the saved file, this one has secrets: it stays in memory.
+        # Unlike the saved file, this file has secrets, so it stays in memory.
         with os.fdopen(os.memfd_create("compose.yaml"), "w+b") as file:
             file.write(self._text(image).encode("utf-8", "surrogateescape"))
             file.seek(0)
@@ -223,7 +223,7 @@ class ComposeHandle(WorkersHandle):
             node.attach(containers[f"node{node.number}"], output)
 
     def _text(self, image: str) -> str:
-        """Return the compose file with the observer, which the saved one lacks."""
+        """Return the saved compose file, with the observer if the run is observed."""
         spec = self._spec
         if is_observed(spec.run):
             bring(self._folder)
@@ -249,7 +249,7 @@ class ComposeHandle(WorkersHandle):
 def _mounts(program: Program) -> dict[str, str]:
     """Return the project folders to mount, by path in the container, with `:ro` if read-only.
 
-    Programs of the project's families find their data prepared; any other may fetch data into `data/`.
+    `data/` is read-only for the project's families, whose data are prepared. Other programs may fetch data into it.
     """
     sources = {f"{literal(place)}{READ_ONLY}": literal(place) for place in program.places}
     may_write = program.files and DATA not in program.places
@@ -257,7 +257,7 @@ def _mounts(program: Program) -> dict[str, str]:
 
 
 def cpus_of(text: str, nodes: int) -> list[float]:
-    """Parse the cores of each node: one number for all, or at least one per node; 0 means no limit."""
+    """Parse the cores of each node: one number for all nodes, or at least one number per node; 0 means no limit."""
     words = text.split(",")
     words = words * nodes if len(words) == 1 else words
     is_wrong = any(not _CPUS.fullmatch(word.strip()) or float(word) < _LEAST for word in words)

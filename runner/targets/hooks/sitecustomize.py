@@ -1,8 +1,8 @@
 """Note how a process of a run uses torch, and let every rank write its stacks upon a signal.
 
-The notes record the process group that a process joins and whether it computes gradients: lines of the file
-KIT_SEEN-rank<RANK>.seen, each written once, which `runner.records.parse` reads. Without KIT_SEEN nothing is noted.
-Another `sitecustomize` further down the path still runs.
+The notes record which process group a process joins and whether it computes gradients. Each note is written once, as a
+line of KIT_SEEN-rank<RANK>.seen, which `runner.records.parse` reads. Without the variable KIT_SEEN, nothing is noted.
+Another `sitecustomize` further down `sys.path` still runs.
 """
 
 import faulthandler
@@ -95,7 +95,6 @@ def _observe(folder):
 class _Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        """Find a module as Python does, and watch it once it is loaded."""
         if name == "torch" and {"KIT_OBSERVE", "RANK"} <= os.environ.keys():  # torchrun has no rank
             _observe(os.environ["KIT_OBSERVE"])
         if name not in _WATCHED and name not in _observed:
@@ -106,7 +105,7 @@ class _Finder:
 
             def watched(module):
                 execute(module)
-                for watch in (_observed.get(name), _WATCHED.get(name)):  # notes last: they restore what they wrap
+                for watch in (_observed.get(name), _WATCHED.get(name)):  # notes last: `_once` restores what it wrapped
                     if watch:
                         watch(module)
 

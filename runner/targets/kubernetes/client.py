@@ -1,7 +1,7 @@
 """Access to the Kubernetes cluster of the kubeconfig, through the official client.
 
-Requests are plain JSON to fixed paths: the client's typed classes differ between versions, and discovery would take two
-more requests and a file in /tmp.
+Requests are plain JSON to fixed paths, because the client's typed classes differ between versions, and discovery
+would take two more requests and a file in /tmp.
 """
 
 import json
@@ -103,7 +103,7 @@ class Cluster:
         from kubernetes import client
         from kubernetes.stream import stream
 
-        api = client.CoreV1Api(client.ApiClient(self._settings))  # not shared: `stream` patches it
+        api = client.CoreV1Api(client.ApiClient(self._settings))  # a new client, because `stream` patches it
         channels = {"stdout": True, "stderr": True, "stdin": False, "tty": False, "_request_timeout": seconds}
         call = api.connect_get_namespaced_pod_exec
         with self._refusals():

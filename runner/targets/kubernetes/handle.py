@@ -19,7 +19,7 @@ from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandl
 JOB_SECONDS = 3.0
 """Interval between requests for the job while one of its pods is missing."""
 END_SECONDS = 60.0
-"""Time limit for deleting everything, also if the API server is down; at least twice the pods' grace period."""
+"""Time limit for deleting everything, even if the API server is down; at least twice the pods' grace period."""
 SETTLE_SECONDS = 5.0
 """How long to check for more pods after the operator has recreated one."""
 RUNTIME_SECONDS = 20.0
@@ -44,7 +44,6 @@ class JobWatcher(WorkersHandle):
         self._cluster, self._kind, self._name = cluster, kind, name
         self._looked = 0.0
         self._is_listed = False
-        """Whether the pods have been listed at least once."""
         self._is_over = False
 
     def stop(self) -> None:
@@ -67,7 +66,7 @@ class JobWatcher(WorkersHandle):
         self.stop()
 
     def _said(self) -> Iterator[Note]:
-        """Note why nodes have not started; raise OSError if one never will."""
+        """Yield why nodes have not started; raise OSError if a node never will."""
         for pod in self.nodes:
             if pod.has_ended or pod.state.is_running:
                 pod.reason = None
@@ -83,7 +82,7 @@ class JobWatcher(WorkersHandle):
         yield from super()._said()
 
     def _has_ended(self) -> bool:
-        """Return whether the controller has marked the job as ended or the job no longer exists."""
+        """Return whether the controller has marked the job as ended, or the job was deleted."""
         try:
             job = self._cluster.get(self._cluster.path(self._kind, self._name))
         except ClusterError as error:
@@ -93,7 +92,7 @@ class JobWatcher(WorkersHandle):
         return not {"Succeeded", "Complete", "Failed"}.isdisjoint(true)
 
     def _exits(self) -> list[NodeExit]:
-        # A pod that was deleted after the first end was deleted by the controller.
+        # The controller deletes the other pods after the first end.
         over = [pod for pod in self.nodes if pod.state.over]
         first = min(over, key=lambda pod: (pod.state.over, pod.noticed, pod.number), default=None)
         exits = []
@@ -140,9 +139,9 @@ class JobWatcher(WorkersHandle):
 
 
 class JobHandle(JobWatcher):
-    """Create a run's objects, the last of which is the job, follow its pods and delete everything at the end.
+    """Create a run's objects, follow the job's pods and delete everything at the end.
 
-    The job owns the objects in `brought`: the cluster deletes them with it.
+    The last of `documents` is the job. The cluster deletes the objects in `brought` with the job, their owner.
     """
 
     def __init__(
@@ -156,8 +155,8 @@ class JobHandle(JobWatcher):
         self._is_stopped = self._is_begun = self._is_removed = False
 
     def stop(self) -> None:
-        """End the pods, keep their output until then, and delete the job."""
-        with self._creating:  # a request in flight would create its object after the deletion
+        """End the pods, save their output until they have ended, and delete the job."""
+        with self._creating:  # otherwise a request in flight creates its object after the deletion
             self._is_stopped = True
         self._end()
 
@@ -178,7 +177,7 @@ class JobHandle(JobWatcher):
             self._create(document)
 
     def _create(self, document: Object) -> Object:
-        """Create an object unless the run is stopped, perhaps before the pool started this thread."""
+        """Create an object unless the run was stopped. Retry until Trainer has noticed a new TrainingRuntime."""
         until = clock.monotonic() + RUNTIME_SECONDS
         while True:
             with self._creating:
@@ -192,7 +191,7 @@ class JobHandle(JobWatcher):
             clock.sleep(POLL_SECONDS)
 
     def _finish(self) -> Iterator[Note | None]:
-        """Delete the job after its controller has noticed the end: until then it recreates deleted pods."""
+        """Delete the job after its controller has noticed the end; before, the controller recreates pods."""
         until = clock.monotonic() + VERDICT_SECONDS
         while not self._has_ended() and clock.monotonic() < until:
             yield None
@@ -201,7 +200,7 @@ class JobHandle(JobWatcher):
         yield from super()._finish()
 
     def _end(self) -> None:
-        """Delete the objects, keep the pods' output until they end, and wait until they are deleted."""
+        """Delete the objects, save output until the pods end, and wait until they are deleted."""
         if self._is_begun and not self._is_removed:
             for pod in self.nodes:
                 pod.stopped = pod.stopped or not pod.has_ended
@@ -220,7 +219,7 @@ class JobHandle(JobWatcher):
         super().stop()
 
     def _delete(self) -> list[str]:
-        """Delete the job, then its pods, which it would recreate; return their uids. Retry if the cluster is down."""
+        """Delete the job, then its pods, so that no pod is recreated; return the pods' uids. Retry if the cluster is down."""
         until, grace = clock.monotonic() + END_SECONDS, {"gracePeriodSeconds": round(GRACE_SECONDS)}
         while True:
             try:
@@ -260,7 +259,7 @@ def delete_objects(cluster: Cluster, kinds: Sequence[str], name: str) -> None:
 
 
 def wait_for_none(cluster: Cluster, kind: str, name: str, known: list[str]) -> None:
-    """Wait until a job has no pods; delete those that an operator recreates, because it noticed the end late."""
+    """Wait until a job has no pods; delete pods that an operator recreates because it noticed the end late."""
     until, settled = clock.monotonic() + END_SECONDS, 0.0
     while clock.monotonic() < until:
         with suppress(ClusterError):

@@ -1,14 +1,12 @@
 """Manifests of a run: a PyTorchJob of the training-operator, a TrainJob of Kubeflow Trainer, or a plain Indexed Job.
 
-Trainer creates a JobSet from the runtime's template, sets PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK,
-PET_MASTER_ADDR and PET_MASTER_PORT in the container `node`, and leaves the rest to JobSet: an Indexed Job and a
-headless Service. Trainer's own runtimes set no torchrun command and no security context, so each job brings one.
+Trainer creates a JobSet from the runtime's template, and sets torchrun's variables PET_* in the container `node`. The
+JobSet then creates an Indexed Job and a headless Service. Trainer's own runtimes set no torchrun command and no
+security context, so each job brings a runtime.
 
-Sources: the PyTorchJob CRD and the pod environment of training-operator v1.9
-(pkg/controller.v1/pytorch/envvar.go); the Job API's indexed completions; Trainer v2.2.1
-(pkg/runtime/framework/plugins/torch and .../jobset, pkg/webhooks) and JobSet v0.12.0 (pkg/webhooks, pkg/controllers);
-the Pod Security Standards (the pods meet the restricted level); the expansion of `$(NAME)` in a container's command and
-environment (kubernetes/third_party/forked/golang/expansion).
+Sources: training-operator v1.9 (PyTorchJob CRD, pkg/controller.v1/pytorch/envvar.go), Trainer v2.2.1
+(pkg/runtime/framework/plugins/torch and .../jobset, pkg/webhooks), JobSet v0.12.0 (pkg/webhooks, pkg/controllers), and
+Kubernetes: indexed Jobs, the restricted Pod Security Standard, third_party/forked/golang/expansion.
 """
 
 import re
@@ -29,7 +27,7 @@ LABEL = "distributed-experiment-kit"
 RUN = f"{LABEL}/run"
 """Annotation with a job's experiment and cell."""
 KEPT_SECONDS = 86_400
-"""How long the cluster keeps an ended job, with its pods and their logs."""
+"""How long the cluster keeps an ended job with its pods and logs."""
 LONGEST_NAME = 44
 """Longest name of a job: JobSet limits names of pods, `<name>-node-0-<index>-<5 letters>`, to 63 characters."""
 JOB_SUFFIX = "-node-0"
@@ -77,11 +75,11 @@ class PodOptions(Options):
     """Options of target kubernetes, and the deadline of a job."""
 
     deadline_seconds: int | None = None
-    """Seconds after which the cluster ends the job if its runner has not; None for jobs without a runner."""
+    """Seconds after which the cluster ends a job that its runner has not ended; None for jobs without a runner."""
 
 
 def pytorchjob(run: Run, name: str, options: PodOptions) -> list[Object]:
-    """Return a PyTorchJob: a Master, node 0, and Workers; raise RequestError if the Workers' process counts differ."""
+    """Return a PyTorchJob: a Master (node 0) and Workers; raise RequestError if the Workers' process counts differ."""
     layout = run.cell.layout
     if len(set(layout.processes[1:])) > 1:
         raise RequestError(
@@ -94,7 +92,7 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[Object]:
             template = _pod_template(run, _command(run.cell, processes), {}, processes, options)
             replicas[role] = {"replicas": count, "restartPolicy": "Never", "template": template}
     # Pods that the operator deletes at the job's end lose their logs and exit codes, even Workers that have ended but
-    # are still reported as running. That does not matter if a runner follows every log.
+    # are still reported as running. This loss does not matter if a runner follows every log.
     cleaned = "None" if options.deadline_seconds is None else "Running"
     policy = {"cleanPodPolicy": cleaned, **_times(options)}
     spec = {"nprocPerNode": str(layout.processes[0]), "runPolicy": policy, "pytorchReplicaSpecs": replicas}
@@ -117,8 +115,8 @@ def indexed_job(run: Run, name: str, options: PodOptions) -> list[Object]:
 def trainjob(run: Run, name: str, options: PodOptions) -> list[Object]:
     """Return a TrainingRuntime, which defines a node, and a TrainJob, which sets the number of nodes.
 
-    The command is in the runtime, because a TrainJob allows 128 words. The inner Job has a time to live, the JobSet has
-    none: Trainer would run a failed TrainJob again once its JobSet is deleted.
+    The command is in the runtime, because a TrainJob allows only 128 words. Only the inner Job has a time to live: if
+    the JobSet were deleted, Trainer would run a failed TrainJob again.
     """
     version, layout = f"{_API}/v1alpha1", run.cell.layout
     steps = {"labels": {f"{_API}/trainjob-ancestor-step": "trainer"}}
@@ -138,14 +136,14 @@ OBJECTS = {
     "trainjob": ("TrainingRuntime", "TrainJob"),
     "indexed": ("Service", "Job"),
 }
-"""Kinds of a run's objects, which share one name; the last is the job."""
+"""Kinds of a run's objects, the job last. The objects share one name."""
 JOBS = tuple(kinds[-1] for kinds in OBJECTS.values())
 
 
 def name_of(experiment: str, layout: str, run_id: str = "") -> str:
-    """Return the name of a run's objects, a DNS label cut so that its pods' names stay valid.
+    """Return the name of a run's objects, a DNS label that is short enough for the names of pods.
 
-    The end of the run's id makes the name unique; `--dry-run` prints the name without an id.
+    The end of the run's id makes the name unique.
     """
     suffix = f"-{run_id[-8:]}" if run_id else ""
     words = re.sub(r"[^a-z0-9]+", "-", f"{experiment}-{layout}".lower()).strip("-")
@@ -228,7 +226,7 @@ def _pod_template(
         "imagePullPolicy": "IfNotPresent",
         "securityContext": {
             "allowPrivilegeEscalation": False,
-            # Other programs may write to the working directory.
+            # Programs outside the kit may write to the working directory.
             "readOnlyRootFilesystem": not (settings.image or run.cell.program.files),
             "capabilities": {"drop": ["ALL"]},
         },
@@ -252,7 +250,7 @@ def _pod_template(
 
 
 def _container(name: str, base: Object, command: list[str], environment: dict[str, str], resources: Object) -> Object:
-    """Return a container, with `$` escaped: Kubernetes expands `$(NAME)` to a variable and `$$` to `$`."""
+    """Return a container, with `$` escaped, because Kubernetes expands `$(NAME)` to a variable and `$$` to `$`."""
     literal = partial(re.sub, r"\$(?=[$(])", "$$")
     env = [{"name": key, "value": literal(value)} for key, value in environment.items()]
     return {"name": name, **base, "command": [*map(literal, command)], "env": env, "resources": resources}
@@ -260,7 +258,7 @@ def _container(name: str, base: Object, command: list[str], environment: dict[st
 
 def _resources(run: Run, processes: int, options: PodOptions) -> dict[str, dict[str, str]]:
     cores = processes * run.cell.threads_per_process
-    # By default small requests, for small clusters, and higher limits.
+    # By default, requests are low, for small clusters, and limits higher.
     requests = {"cpu": options.cpu or f"{250 * cores}m", "memory": options.memory or f"{processes}Gi"}
     limits = {"cpu": options.cpu or str(2 * cores), "memory": options.memory or f"{4 + 4 * processes}Gi"}
     gpus = str(processes * run.cell.devices_per_process)

@@ -12,7 +12,7 @@ from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.job import CONTAINER, CONTAINERS, JOB_SUFFIX
 
 PULL_SECONDS = 60.0
-"""How long image pulls may fail: the kubelet retries and may succeed."""
+"""How long image pulls may fail, because the kubelet retries and may succeed."""
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
 _HOPELESS = ("InvalidImageName", "ErrImageNeverPull")
 _REFUSED = re.compile(r"violates PodSecurity| is invalid: ")
@@ -21,11 +21,11 @@ _INIT = {"init-pytorch": "waits for the DNS name of node 0", "data": "prepares t
 _ROLES = {"master": 0, "worker": 1}
 _LONGEST = 400
 _MAKERS = {"TrainJob": (("TrainJob", ""), ("JobSet", ""), ("Job", JOB_SUFFIX))}
-"""Kinds that create a job's pods, each with its name's suffix; by default the job itself."""
+"""Objects that create a job's pods, as kind and suffix to the job's name; by default only the job."""
 
 
 class Reason(NamedTuple):
-    """Reason why a pod has not started; hopeless once the same `key` has lasted for `seconds`."""
+    """Reason why a pod has not started; the run fails once the same `key` has lasted for `seconds`."""
 
     key: str
     text: str
@@ -103,7 +103,7 @@ class PodState:
             "namespace": namespace,
             "machine": spec.get("nodeName"),
             "image": container.get("image"),
-            # from `registry/name@sha256:...`; the image's id without a registry
+            # imageID is `registry/name@sha256:...`, without a registry the image's id
             "digest": str(self._container.get("imageID") or "").rpartition("@")[2],
             "limits": (container.get("resources") or {}).get("limits"),
             "finished": self.terminated.get("finishedAt"),

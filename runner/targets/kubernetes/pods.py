@@ -16,7 +16,7 @@ from runner.targets.node_view import NodeView
 
 AGAIN_SECONDS = 0.3
 UNREAD_SECONDS = 60.0
-"""How long to request the rest of an ended pod's log: a lost machine does not answer."""
+"""How long to request the rest of an ended pod's log, because a lost machine does not answer."""
 _BAD_REQUEST = 400
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
 _BACK_SECONDS = 5
@@ -33,9 +33,8 @@ class Pod(FollowedNode):
         self.is_left = False
         """Whether the rest of the log is not needed."""
         self.noticed = math.inf
-        """When the runner first saw the end or deletion; the cluster only gives whole seconds."""
+        """When the runner first saw the pod's end or deletion, because the cluster's times are whole seconds."""
         self.reason: Reason | None = None
-        """Why the pod has not started."""
         self._reason_since = 0.0
         self._cluster, self._output, self._log = cluster, output, PodLog()
 
@@ -93,7 +92,7 @@ class Pod(FollowedNode):
     def _copy(self) -> None:
         until = math.inf
         while not self.is_left:
-            ended = self.has_ended  # before the request: the last one must begin after the container's end
+            ended = self.has_ended  # before the request: the last request must begin after the end
             until = min(until, clock.monotonic() + UNREAD_SECONDS) if ended else math.inf
             path = f"{self._cluster.path(PODS, self.state.name)}/log"
             query = {"timestamps": "true", "sinceTime": self._log.since, "follow": None if ended else "true"}
@@ -118,8 +117,8 @@ class Pod(FollowedNode):
 class PodLog:
     """Reader that returns each line of a log once, even if connections break at any byte.
 
-    The kubelet prefixes lines with times in nanoseconds and its own time zone, but `sinceTime` counts whole seconds. So
-    each connection requests the log from 5 s before the latest line (a clock may be set back) and skips the lines
+    The kubelet begins lines with timestamps in nanoseconds and its time zone, but `sinceTime` counts whole seconds. So
+    each connection requests the log from 5 s before the latest line, because a clock may be set back, and skips lines
     whose timestamps were read before, in order.
     """
 
@@ -127,9 +126,9 @@ class PodLog:
         self._first = 0
         """First second of the next request; 0 before any line."""
         self._seen: list[tuple[int, bytes]] = []
-        """Timestamps of the lines since then, each with its second."""
+        """Second and timestamp of each line since `_first`."""
         self._again: list[bytes] = []
-        """Timestamps that this connection has yet to repeat."""
+        """Timestamps of lines that this connection has yet to repeat."""
         self._begun = bytearray()
 
     @property
@@ -143,7 +142,7 @@ class PodLog:
         begun = bytearray()
         for block in blocks:
             begun += block
-            self._begun = begun  # this connection repeats the last one's unfinished line
+            self._begun = begun  # this connection repeats an unfinished line of the last connection
             if b"\n" in block:
                 *lines, rest = bytes(begun).split(b"\n")
                 self._begun = begun = bytearray(rest)

@@ -1,4 +1,4 @@
-"""Checks of a cluster before a run; they create nothing."""
+"""Check a cluster before a run, without creating anything."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ TRAINER = (
 )
 _PROVIDERS = {"PyTorchJob": OPERATOR, "TrainJob": TRAINER, "TrainingRuntime": TRAINER, "JobSet": TRAINER}
 _BEHIND = {"TrainJob": ("JobSet",)}
-"""Further kinds that jobs of a kind need."""
+"""Further kinds of objects that a kind of job needs."""
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 
@@ -41,8 +41,8 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
         for document in documents:
             # Trainer refuses a TrainJob for its missing runtime only after all other checks.
             _try(cluster, document["kind"], document, COMES_TOO_SOON)
-            # A job's dry run does not check its pods. Its controller, not the user, needs permission to create them;
-            # and a quota may have room later.
+            # A job's dry run does not check its pods. The job's controller creates the pods, so the user needs no
+            # permission, and a quota may have room later.
             for template in pod_templates(document):
                 metadata, spec = {"generateName": "kit-"}, {"restartPolicy": "Never", **template["spec"]}
                 pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

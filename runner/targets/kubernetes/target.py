@@ -21,13 +21,13 @@ _PLACE = "/kit-observer"
 _SEARCH = f'unset RANK; PYTHONPATH={_PLACE}/{HOOKS.name}${{PYTHONPATH:+:$PYTHONPATH}} exec "$@"'
 """Shell command that prepends the hooks to the image's PYTHONPATH.
 
-The training-operator also sets RANK for torchrun, which would then be observed like a rank of the script.
+The command also unsets the training-operator's RANK, with which torchrun would be observed like a rank of the script.
 """
 
 
 @dataclass(frozen=True)
 class KubernetesSpec(LaunchSpec):
-    """Run as objects of a cluster; once started, the job's name includes the end of the run's id."""
+    """A run as objects of a cluster; the objects of a started run have the end of its id in their name."""
 
     run: Run = field(kw_only=True, repr=False)
     pod_options: PodOptions = field(kw_only=True)
@@ -39,7 +39,7 @@ class KubernetesSpec(LaunchSpec):
         return KINDS[self.pod_options.job](self.run, name, self.pod_options)
 
     def started(self, run_id: str = "") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return the objects of a run to start, and the observer's ConfigMap if its script is observed."""
+        """Return the objects that start a run, and the observer's ConfigMap if the run is observed."""
         documents = self.documents(run_id)
         return documents, [observe(documents)] if is_observed(self.run) else []
 
@@ -59,7 +59,7 @@ class Kubernetes(Target[KubernetesSpec]):
     Options: ClassVar[type] = Options
 
     def spec(self, run: Run) -> KubernetesSpec:
-        """Return the spec of a run; raise RequestError if its kind of job does not support the layout."""
+        """Return the spec of a run; raise RequestError if the kind of job does not support the layout."""
         deadline = round(run.experiment.timeout_seconds) + BEYOND_SECONDS
         options = asdict(self.options)
         spec = KubernetesSpec(
@@ -84,7 +84,7 @@ class Kubernetes(Target[KubernetesSpec]):
         return {"name": template["spec"]["containers"][0]["image"]}
 
     def start(self, spec: KubernetesSpec, folder: RunFolder) -> JobHandle:
-        """Return the run's handle, whose `lines` create the job, so that `stop` can always delete it."""
+        """Return a handle whose `lines` create the job, so that `stop` can always delete the job."""
         return JobHandle(self._cluster(), *spec.started(folder.path.name), folder, len(spec.nodes))
 
     def cleanup(self, folder: RunFolder) -> None:

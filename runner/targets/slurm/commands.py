@@ -16,14 +16,14 @@ from runner.core.text import one_line
 from runner.targets.clean_environment import clean_environment
 
 SECONDS = 30.0
-"""Timeout of a command: slurmctld may be busy, and clients are slow to notice that it is down."""
+"""Timeout of a command, because slurmctld may be busy or down."""
 ASKED_SECONDS = 4.0
 """How long a job may take to end after SIGTERM before it is killed."""
 END_SECONDS = 30.0
 """How long a killed job may remain in the queue."""
 _POLL_SECONDS = 2.0
 _STEP = 0
-"""Job step of the processes: the first one in the script."""
+"""Job step of the processes: the first step of the script."""
 NEEDED = ("sbatch", "scontrol", "scancel", "squeue")
 ENDS = {
     "COMPLETED": "",
@@ -53,7 +53,7 @@ class SlurmError(OSError):
 
 
 class Component(NamedTuple):
-    """Component of a heterogeneous job, or any other job, from `scontrol show job`."""
+    """A job, or a component of a heterogeneous job, from `scontrol show job`."""
 
     state: str
     """State code from squeue(1), JOB STATE CODES."""
@@ -79,7 +79,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def begin(words: list[str], text: str = "", **options: Any) -> subprocess.Popen[bytes]:
-    """Start a command that reads `text`, safe from Ctrl-C; raise SlurmError if it cannot be run."""
+    """Start a command with `text` as stdin, where Ctrl-C does not reach it; raise SlurmError if it cannot be run."""
     with os.fdopen(os.memfd_create(words[0]), "w+b") as file:
         file.write(text.encode("utf-8", "surrogateescape"))
         file.seek(0)
@@ -132,7 +132,7 @@ def show(job: str) -> list[Component]:
 
 
 def show_accounted(job: str) -> list[Component]:
-    """Return an ended job's components from Slurm's accounting, which outlive those in slurmctld, or []."""
+    """Return an ended job's components from Slurm's accounting, which keeps jobs longer than slurmctld; [] if none."""
     words = ["sacct", f"--jobs={job}", "--allocations", "--noheader", "--parsable2", f"--format={','.join(_ACCOUNTED)}"]
     try:
         rows = [line.split("|") for line in call(words).splitlines()]
@@ -162,15 +162,15 @@ def find(name: str) -> list[str]:
 
 
 def end_jobs(name: str) -> None:
-    """End the caller's jobs, or components of jobs, of this name; raise OSError if they remain in the queue."""
+    """End the caller's jobs and components of jobs with this name; raise OSError if one remains in the queue."""
     jobs = find(name)
     for job in jobs:
         for words in (["--state=PENDING"], ["--ctld", "--signal=TERM"]):
-            with suppress(SlurmError):  # has ended; if Slurm is down, the next command reports it
+            with suppress(SlurmError):  # the job has ended; if Slurm is down, the next command fails
                 call(["scancel", *words, job])
     jobs = sorted(_wait(name, jobs, ASKED_SECONDS), key=int)
     for job in jobs:
-        with suppress(SlurmError):  # has no step
+        with suppress(SlurmError):  # the job has no step
             call(["scancel", "--signal=KILL", f"{job}.{_STEP}"])
     try:
         if jobs:
@@ -183,7 +183,6 @@ def end_jobs(name: str) -> None:
 
 
 def _wait(name: str, jobs: list[str], seconds: float) -> list[str]:
-    """Wait until the jobs have left the queue; return those that remain."""
     until = clock.monotonic() + seconds
     while jobs and clock.monotonic() < until:
         clock.sleep(_POLL_SECONDS)

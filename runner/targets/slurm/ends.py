@@ -21,11 +21,11 @@ _STARVED = re.compile(
     r"slurmstepd-(\S{1,64}): error: Detected \d+ oom.kill event|: (\S{1,64}): tasks? [^:\n]{1,200}: Out Of Memory"
 )
 _LATE_SECONDS = 3.0
-"""How long an exit file may take to appear after the job's end: shared file systems cache."""
+"""How long an exit file may take to appear after the job's end, because shared file systems cache."""
 
 
 class NodeFile(FollowedNode):
-    """Node that writes how its launcher ended to a file in the run's folder."""
+    """Node whose script writes how the launcher ended to a file in the run's folder."""
 
     def __init__(self, folder: RunFolder, number: int, job: JobState) -> None:
         super().__init__(number)
@@ -53,11 +53,11 @@ class NodeFile(FollowedNode):
 
     @property
     def failed(self) -> bool:
-        """Whether the node ended other than with exit code 0."""
+        """Whether the node ended with anything but exit code 0."""
         return self.ended if self.exit is None else self.exit.code != 0
 
     def wait(self, seconds: float) -> None:
-        """Sleep for so many seconds."""
+        """Sleep for this time."""
         clock.sleep(seconds)
 
     def look(self, *, abort: bool) -> NodeView:
@@ -105,7 +105,7 @@ def starved(log: str) -> set[str]:
 
 
 def ends(folder: RunFolder, nodes: Sequence[NodeFile], job: JobState, *, stopped: bool) -> list[NodeExit]:
-    """Return how each node ended; set `stopped` if the runner ended the job."""
+    """Return how each node ended; `stopped` tells whether the runner ended the job."""
     path = folder.raw / "job.log"  # output of the job's script and srun
     without_memory, found = starved(end_of(path, _LARGEST_LOG)), []
     for node in nodes:

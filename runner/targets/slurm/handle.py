@@ -54,7 +54,7 @@ class SlurmHandle(WorkersHandle):
         if self._is_observed:
             own |= variables(bring(self._folder), os.environ.get("PYTHONPATH", ""))
         self._is_submitted = True
-        # Ctrl-C does not reach sbatch, so the job's id is always printed.
+        # Ctrl-C does not reach sbatch, so sbatch always prints the job's id.
         self._sbatch = commands.begin(
             ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null"],
             self._text,
@@ -66,7 +66,7 @@ class SlurmHandle(WorkersHandle):
         yield Note(f"job {self._job.job} is submitted")
 
     def _take(self) -> None:
-        """Read the job's id; can be called again after an interrupt."""
+        """Read the job's id from sbatch; can be called again after an interrupt."""
         if self._sbatch:  # prints ID or ID;CLUSTER
             self._job.watch(commands.finish("sbatch", self._sbatch).partition(";")[0].strip())
 
@@ -97,7 +97,7 @@ class SlurmHandle(WorkersHandle):
         """End the job, even if its id is unknown because of Ctrl-C or because sbatch did not answer."""
         if self._job.has_ended:
             return
-        self._is_stopped = True  # Slurm's state then does not apply to nodes that ended before
+        self._is_stopped = True  # so that `ends` does not apply Slurm's state to nodes that ended before
         for node in self.nodes:
             node.stopped = node.stopped or node.exit is None
         if not self._is_submitted:

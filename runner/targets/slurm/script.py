@@ -33,7 +33,7 @@ class ScriptOptions:
 
 
 def job_name(experiment: str, layout: str, run_id: str = "") -> str:
-    """Return the name of a job, from its run's id, by which the runner finds it, or from its cell."""
+    """Return a job's name, made of the run's id so that the runner finds the job, or else of experiment and layout."""
     return f"kit-{run_id}" if run_id else f"kit-{experiment}-{layout}"
 
 
@@ -53,7 +53,7 @@ def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
 
 
 def cell_of(text: str) -> str:
-    """Return the JSON of a script's cell; raise ValueError if its first 60 lines have none."""
+    """Return the JSON of a script's experiment and cell; raise ValueError if the first 60 lines contain none."""
     for line in text.splitlines()[:60]:
         if line.startswith(CELL):
             return line[len(CELL) :]
@@ -61,7 +61,7 @@ def cell_of(text: str) -> str:
 
 
 def _directive(name: str, value: str) -> str:
-    """Return a directive line; sbatch splits it at spaces and ends it at `#` outside quotes."""
+    """Return a directive line, in quotes if necessary: sbatch splits other values at spaces and ends them at `#`."""
     return f"#SBATCH --{name}={value}" if _PLAIN.fullmatch(value) else f"#SBATCH --{name}='{value}'"
 
 

@@ -42,7 +42,7 @@ class Options:
 
 @dataclass(frozen=True)
 class SlurmSpec(LaunchSpec):
-    """Run as a batch script; once started, the job is named after the run's id."""
+    """A run as a batch script; the job of a started run is named after the run's id."""
 
     run: Run = field(kw_only=True, repr=False)
     script_options: ScriptOptions = field(kw_only=True)
@@ -91,7 +91,7 @@ class Slurm(Target[SlurmSpec]):
             raise RequestError(one_line(f"Slurm refuses {spec.run.cell.layout} with {chosen}: {error}")) from None
 
     def start(self, spec: SlurmSpec, folder: RunFolder) -> SlurmHandle:
-        """Return the run's handle, whose `lines` submit the job, so that `stop` can always end it."""
+        """Return a handle whose `lines` submit the job, so that `stop` can always end the job."""
         observed = is_observed(spec.run) and not self.options.container  # the image's PYTHONPATH is unknown
         return SlurmHandle(spec, spec.text(folder.path.name), folder, is_observed=observed)
 

@@ -20,7 +20,7 @@ _HOPELESS = ("BadConstraints", "DependencyNeverSatisfied", "launch_failed_requeu
 
 
 class JobState:
-    """State of a job in Slurm; `job` is its id, empty before it is submitted."""
+    """State of a job in Slurm; `job` is the job's id, empty before the job is submitted."""
 
     def __init__(self, job: str = "") -> None:
         self.job = job
@@ -29,7 +29,6 @@ class JobState:
         """Whether Slurm has forgotten the job, some minutes after its end (MinJobAge)."""
         self.waited_seconds = 0.0
         self.notes: deque[Note] = deque()
-        """Notes that have not been printed yet."""
         self._last = ""
         self._over = Event()
 
@@ -40,7 +39,7 @@ class JobState:
 
     @property
     def state(self) -> str:
-        """State of the job, or of a component that did not complete."""
+        """State of the job; if components differ, of one that did not complete."""
         says_less = {"CANCELLED": 1, "COMPLETED": 2}
         return min((part.state for part in self.components), key=lambda state: says_less.get(state, 0), default="")
 
@@ -52,7 +51,7 @@ class JobState:
 
     @property
     def refusal(self) -> str:
-        """Why the script did not start the processes, from its exit code, otherwise empty."""
+        """Why the script refused to start the processes, according to its exit code; otherwise empty."""
         code = next((part.exit_code for part in self.components if part.exit_code in _CODES), 0)
         return f"job {self.job}: {_CODES[code]}" if code else ""
 
@@ -74,7 +73,7 @@ class JobState:
             self.is_gone = True
 
     def require_first(self) -> None:
-        """Raise OSError if the job was requeued, which would overwrite its files, or will never start."""
+        """Raise OSError if the job will never start, or was requeued: a second start would overwrite its files."""
         if any(part.restarts for part in self.components):
             raise OSError(f"Slurm requeued job {self.job}: repeat its run with: runner run ... --missing")
         for part in self.components:

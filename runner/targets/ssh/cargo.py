@@ -10,20 +10,20 @@ from runner.definitions.settings import PACKAGE
 from trainkit.sources import LIBRARY
 
 Cargo = dict[Path, set[str]]
-"""Relative paths of files, which they keep on the host, by the local folder that contains them."""
+"""Relative paths of files, the same here and on the host, by the local folder that contains the files."""
 _BLOCK = 262_144
 _LEFT_OUT = ("__pycache__", ".git", ".venv")
 
 
 def programs(run: Run) -> Cargo:
-    """Return the library and the sources of a run's program."""
+    """Return the files of trainkit and the sources of a run's program."""
     program, root = run.cell.program, run.experiment.root
     places = {*program.folders, *program.places, *([] if program.files else [f"{PACKAGE}/__init__.py"])}
     return _collected([(LIBRARY.parent, LIBRARY.name), *((root, place) for place in places - {LIBRARY.name})])
 
 
 def data(run: Run) -> Cargo:
-    """Return the prepared data of the experiment; empty if it needs none, or none is prepared here."""
+    """Return the prepared data of the experiment; empty if the experiment needs no data, or none is prepared here."""
     name = run.experiment.data
     return _collected([(run.experiment.root / "data", name)] if name else [])
 
@@ -34,7 +34,7 @@ def size(cargo: Cargo) -> int:
 
 
 def sha256(cargo: Cargo, *more: str) -> str:
-    """Return the hash of all names and contents, and of further words."""
+    """Return one hash of all names and contents, and of the words in `more`."""
     lines = list(more)
     for name, root in sorted((name, root) for root, names in cargo.items() for name in names):
         digest = hashlib.sha256()
@@ -54,7 +54,7 @@ def _collected(places: Iterable[tuple[Path, str]]) -> Cargo:
 
 
 def _walk(root: Path, place: str) -> Iterator[str]:
-    """Yield the paths of the regular files in a folder, or of a single file; skip links."""
+    """Yield `place` if it is a file, otherwise the paths of the regular files below it, without links."""
     if (root / place).is_file():
         yield place
     for above, folders, names in os.walk(root / place):

@@ -25,19 +25,19 @@ from runner.targets.ssh.preflight import Facts
 from runner.targets.worker_logs import POLL_SECONDS, WorkersHandle
 
 _BEAT_SECONDS = 2.0
-"""Interval of beats, each of which takes about 45 ms of one core from the run."""
+"""Interval of `beat` requests. A request takes about 45 ms of one core from the run."""
 _GIVE_UP_SECONDS = 40.0
-"""Give up a host after this time without an answer; its supervisor has ended the run by then."""
+"""Give up a host that has not answered for this time; by then, the host's supervisor has ended the run."""
 _STOP_SECONDS = 45.0
-"""Time for a stop, including hosts that do not answer."""
+"""Longest time that `stop` waits for hosts to answer."""
 _PLACE = ("host", "machine", "address", "interface", "python", "torch")
 """Facts about a node's host that the record keeps."""
 _HOOKS = "targets/hooks"
-"""Folder of sitecustomize.py, in this package and in the programs folder of a host."""
+"""Folder of sitecustomize.py, in the package `runner` and in a host's programs folder."""
 
 
 def run_on_host(run_id: str, node: int) -> str:
-    """Return the name of a node's folder on its host, unique also if hosts share a disk."""
+    """Return the name of a node's folder on its host, which is unique even if hosts share a disk."""
     return f"{run_id}-node{node}"
 
 
@@ -57,11 +57,11 @@ class HostNode(FollowedNode):
         self._lost_since: float | None = None
 
     def describe(self) -> NodeExit:
-        """Return the exit; it has no code or signal if the node was not started or its end is unknown."""
+        """Return how the launcher ended, without code and signal if it never started or its end is unknown."""
         return self.exit or NodeExit(self.number, stopped=True, place=self.place)
 
     def stop(self) -> None:
-        """Ask the supervisor to end the run, with the next beat; do not wait."""
+        """Let the next beat ask the supervisor to end the run; do not wait for the end."""
         self.stopped = self.stopped or not self.ended
 
     def idle(self) -> NodeView | None:
@@ -86,7 +86,7 @@ class HostNode(FollowedNode):
             ended = self._until_ended()
         except OSError as error:
             if not isinstance(error, HostError) and not self.failure:
-                self.failure = error  # still wait for the end, without output
+                self.failure = error  # no more output, but still wait for the end
                 return self.follow()
             why = one_line(error)
         if not ended:
@@ -102,7 +102,7 @@ class HostNode(FollowedNode):
         )
 
     def _until_ended(self) -> dict[str, Any]:
-        """Return the supervisor's report of the end, {} if there is none; raise HostError to give up the host."""
+        """Return the supervisor's report after its end, {} if there is none; raise HostError to give up the host."""
         while True:
             unread = ""
             try:
@@ -122,7 +122,7 @@ class HostNode(FollowedNode):
         if folder and not unread:
             try:
                 self._ssh.ask(self.host, "remove", **self.words)
-            except HostError as error:  # the end is still known
+            except HostError as error:  # how the run ended is known nevertheless
                 unread = str(error)
         if folder and unread:
             self.notes.append(f"{unread}: files are left there: rm -r {folder}")
@@ -172,7 +172,7 @@ class SshHandle(WorkersHandle):
         self._made: Future[None] | None = None
 
     def stop(self) -> None:
-        """End the run on every host; a host without a connection ends it by itself."""
+        """End the run on every host; a host that cannot be reached ends its processes by itself."""
         self._is_over = True
         if self._made:
             wait([self._made], _STOP_SECONDS)
@@ -209,10 +209,10 @@ class SshHandle(WorkersHandle):
         _all(at_once(lambda number: self._begin(number, places[number], port), numbers[1:]))
 
     def _prepare(self, number: int, data_name: str) -> tuple[str, str]:
-        """Send missing files to a host; return its folders of programs and data, which are named by hash."""
+        """Send missing files to a host; return the paths of its folders for programs and for data."""
         host, base = self.nodes[number].host, self._facts[number]["folder"]
         data = self._spec.options["data"] or f"{base}/data/{data_name}"
-        programs = f"{base}/programs/{cargo.sha256(self._programs, data)}"  # it holds a link to the data
+        programs = f"{base}/programs/{cargo.sha256(self._programs, data)}"  # it links to `data`
         for place, brought in ((data, self._data), (programs, self._programs)):
             if brought:
                 self._go_on()
@@ -247,9 +247,9 @@ class SshHandle(WorkersHandle):
         try:
             begun = self._ssh.ask(own.host, "begin", **own.words, **words, log=log)
         except LostError:
-            own.begin()  # it may have begun
+            own.begin()  # the host may have started the run
             raise
-        own.begin()  # before the other hosts, so that it is stopped if they fail
+        own.begin()  # now, so that it is stopped if other hosts fail
         return int(begun["port"])
 
     def _go_on(self) -> None:
@@ -272,9 +272,9 @@ def end_remains(ssh: OpenSsh, hosts: Sequence[str], folder: RunFolder, base: str
 
 
 def settle(folder: RunFolder, nodes: int) -> None:
-    """Merge the artifacts of all nodes, as on a shared disk; may be called again.
+    """Merge the artifacts of all nodes into one folder; may be called again.
 
-    An artifact that differs from another node's stays in `artifacts/@node1/`, `@node2/` and so on.
+    An artifact that differs from another node's stays in its node's folder, for example `artifacts/@node1/`.
     """
     for own in (_artifacts(folder, node) for node in range(1, nodes)):
         for path in sorted(own.rglob("*"), reverse=True):

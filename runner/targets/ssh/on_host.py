@@ -1,8 +1,8 @@
 """Answer one question on a host: OpenSsh.ask sends this module to a plain Python there.
 
-`begin` leaves a supervisor that needs no connection: it ends the run on request, or when its lease expires, which
-every `beat` renews. One folder holds all files: `programs` and `data` by hash, and one folder in `runs` per node of a
-run. Functions import modules that only they need, because the frequent `beat` must be fast.
+`begin` starts a supervisor that needs no connection. The supervisor ends the run on request or when its lease expires;
+every `beat` renews the lease. The kit's folder contains `programs` and `data`, named by hash, and in `runs` a folder
+for each node of a run. Functions import modules that only they need, because the frequent `beat` must be fast.
 
 Sources: prctl(2) (PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER), flock(2), proc(5), netdevice(7) (SIOCGIFCONF).
 """
@@ -22,28 +22,27 @@ from runner.targets.clean_environment import clean_environment
 
 Words = dict[str, Any]
 MARK = "KIT-HOST "
-"""Prefix of the answer; other lines come from the host's shell or Python."""
+"""Prefix of the answer, because the host's shell or Python may print other lines."""
 LEASE_SECONDS = 25
 GRACE_SECONDS = {"stop": 10, "lease": 3}
-"""Time from SIGTERM to SIGKILL: with the lease, a host that lost the runner has ended the run after 30 s."""
+"""Time from SIGTERM to SIGKILL after a stop or an expired lease. A lost host ends its run within 30 s."""
 _KEPT_SECONDS = 30 * 86_400
 _ALIVE_SECONDS = 60
-"""Limit of a question and of a listening port, because the runner may be gone."""
+"""Longest time that a question or a listening port lasts, because the runner may be gone."""
 _CONNECT_SECONDS = 4.0
 _POLL_SECONDS = 0.1
 _KILLED_SECONDS = 5.0
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SIOCGIFCONF = 0x8912
 _ENTRY_BYTES = 40
-"""Size of one SIOCGIFCONF entry."""
 _ENDED = "ended-"
 _OURS = r"[0-9a-f]{64}[\w.-]*|(?:ended-)?\d{8}T\d{6}Z-[\w.-]+-node\d+[\w.-]*"
-"""Folders of the kit, which `tidy` may remove: the user's `--with folder=` may hold other files."""
+"""Names of folders that `tidy` may remove: the folder that `--with folder=` names may contain other files."""
 
 
 def main(do: str, words: Words) -> None:
-    """Answer one question; after an error, the last line printed is its reason."""
-    signal.alarm(_ALIVE_SECONDS)  # its default action ends the process
+    """Answer one question. After an error, print its reason as the last line."""
+    signal.alarm(_ALIVE_SECONDS)
     questions = {"facts": facts, "reach": reach, "use": use, "begin": begin, "beat": beat, "remove": remove}
     try:
         answer = questions[do](**words)  # type: ignore[operator]
@@ -53,7 +52,7 @@ def main(do: str, words: Words) -> None:
 
 
 def facts(base: str, data: str, network: str, port: int, alone: bool) -> Words:
-    """Describe this host; unless it is alone, listen for a while at its address for other hosts."""
+    """Describe this host; unless it is alone, listen for a while, so that other hosts can try to connect."""
     import glob
     import ipaddress
     import socket
@@ -98,7 +97,7 @@ def facts(base: str, data: str, network: str, port: int, alone: bool) -> Words:
 
 
 def reach(places: dict[str, tuple[str, int]]) -> dict[str, str]:
-    """Connect to other hosts in parallel; return the error of each, empty after success."""
+    """Connect to other hosts in parallel; return the error of each connection, empty after success."""
     import socket
     from concurrent.futures import ThreadPoolExecutor
 
@@ -120,7 +119,7 @@ def use(path: str) -> None:
 
 
 def begin(base: str, run: str, cwd: str, data: str, folders: list[str], port: int, env: Words, **words: Any) -> Words:
-    """Start a run through its supervisor; return the rendezvous port."""
+    """Start a run under a supervisor; return the rendezvous port."""
     folder = _run(base, run)
     for made in (folder, *folders):
         os.makedirs(made, mode=0o700)
@@ -146,7 +145,7 @@ def begin(base: str, run: str, cwd: str, data: str, folders: list[str], port: in
 
 
 def beat(base: str, run: str, stop: bool) -> Words:
-    """Renew the lease of a run, end the run if `stop`, and return whether it lives and how it ended."""
+    """Renew a run's lease, and end the run if `stop`. Return whether its supervisor lives, and how the run ended."""
     folder, mark = _run(base, run), _run(base, f"{_ENDED}{run}")
     if stop:
         os.makedirs(mark, exist_ok=True)  # first, because a killed runner's `begin` may still be under way
@@ -158,7 +157,7 @@ def beat(base: str, run: str, stop: bool) -> Words:
     with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, "alive"), "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:  # the supervisor holds it
+        except BlockingIOError:  # the supervisor holds the lock
             lives = True
     for name in ("lease", "stop") if stop else ("lease",):
         _touch(os.path.join(folder, name))
@@ -181,7 +180,7 @@ def base_folder(base: str) -> str:
 
 
 def tidy(base: str) -> None:
-    """Remove programs and data unused for 30 days, and runs of that age that were never fetched."""
+    """Remove programs and data unused for 30 days, and equally old runs whose output was never fetched."""
     import glob
     import re
 
@@ -202,7 +201,7 @@ def tidy(base: str) -> None:
 
 
 def _supervise(base: str, folder: str, cwd: str, say: int, env: Words, argv: list[str], log: str) -> None:
-    """Run torchrun in a new session, watch its lease, and end it with all its descendants; never return."""
+    """Run torchrun in a new session; on request or when the lease expires, end the run's processes. Never return."""
     import ctypes
     import subprocess
 
@@ -261,7 +260,6 @@ def _supervise(base: str, folder: str, cwd: str, say: int, env: Words, argv: lis
 
 
 def _kill(mark: str) -> None:
-    """Kill all processes of the run, and wait until they are gone."""
     until = time.monotonic() + _KILLED_SECONDS
     while time.monotonic() < until:
         left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_of(pid, mark)]

@@ -1,6 +1,6 @@
-"""Call OpenSSH's client, and rsync over it, and interpret their errors.
+"""Call OpenSSH's client and rsync, and interpret their errors.
 
-All commands to a host share a connection (ControlMaster, ssh_config(5)), with a socket in a private folder of the user.
+All commands to a host share a connection (ControlMaster, ssh_config(5)). Its socket is in a private folder of the user.
 BatchMode keeps ssh from asking for a password or a host key.
 """
 
@@ -45,13 +45,13 @@ _OPTIONS = (
     "LogLevel=ERROR",
 )
 _SOCKETS = Path(f"/tmp/kit-ssh-{os.geteuid()}")  # noqa: S108 - its owner is checked
-"""Short: of the 107 characters of a socket's path (unix(7)), ssh and `_own` take 65."""
+"""A short path: ssh and `_own` need 65 of the 107 characters of a socket's path (unix(7))."""
 _FORGET_SECONDS = 3.0
 _RSYNC_POLL_SECONDS = 1.0
 BOOT = "import sys;sys.path[:]=[p for p in sys.path if p];exec(sys.stdin.buffer.read())"
 """Code for `python -c` on a host: read the script from stdin, where no shell interprets it.
 
-The working directory is removed from sys.path, so that its modules cannot shadow Python's.
+The working directory is removed from sys.path, because its modules could shadow Python's.
 """
 _SCRIPT = """
 import sys, types
@@ -64,10 +64,10 @@ for name, text in {texts}:
 module.main({do!r}, {words})
 """
 MODULES = (ports, clean_environment, on_host)
-"""Modules that run on a host; each may import those before it."""
+"""Modules that run on a host; a module may import only earlier modules."""
 _RSYNC_MARK = "KIT-RSYNC"
 _AFTER_MARK = f'"$@" | {{ while IFS= read -r line; do [ "$line" = {_RSYNC_MARK} ] && exec cat; done; }}'
-"""Filter that drops a login shell's output before rsync starts, which would corrupt its protocol."""
+"""Filter that drops the output of a login shell before rsync starts, because it would corrupt rsync's protocol."""
 _VANISHED, _PARTIAL = 24, 23
 _LOCAL_TROUBLE = re.compile(r"^rsync: \[(?:receiver|generator)\] (.*) \((\d+)\)$", re.IGNORECASE | re.MULTILINE)
 _MENDS = (
@@ -96,7 +96,7 @@ class LostError(HostError):
 
 
 class OpenSsh:
-    """The ssh command with a configuration (`ssh -F`), by default the user's, and the path of Python on the hosts."""
+    """Calls ssh with a configuration (`ssh -F`), by default the user's. `python` is the path of Python on the hosts."""
 
     def __init__(self, config: str = "", python: str = "python3") -> None:
         self.config, self.python = config, python
@@ -119,7 +119,7 @@ class OpenSsh:
             self.connect(host)
 
     def ask(self, host: str, do: str, seconds: float = 60.0, /, **words: Any) -> Any:
-        """Ask a host one question of `on_host`; raise HostError if it fails, LostError after a timeout."""
+        """Ask a host one question of `on_host`; raise HostError if the question fails, LostError after a timeout."""
         texts = [(module.__name__, Path(str(module.__file__)).read_text("utf-8")) for module in MODULES]
         script = _SCRIPT.format(texts=ascii(texts), do=do, words=ascii(words)).encode()
         code, answer = self.run(host, [self.python, "-c", BOOT], script, seconds)
@@ -135,9 +135,9 @@ class OpenSsh:
         raise HostError(one_line(f"host {host}: {self.python} ended with {code}: {last}", 500))
 
     def run(self, host: str, words: list[str], given: bytes, seconds: float) -> tuple[int, bytes]:
-        """Run words on a host with an input; return the exit code and the output. Raises LostError after a timeout."""
+        """Run a command on a host with `given` as stdin; return code and output. Raises LostError after a timeout."""
         seconds += 0 if self._is_shared(host) else _CONNECT_SECONDS
-        with tempfile.TemporaryFile() as printed:  # ssh's process for the shared connection keeps a pipe open
+        with tempfile.TemporaryFile() as printed:  # not a pipe: ssh's background process would keep it open
             try:
                 done = subprocess.run(
                     self.command(host, words),
@@ -158,7 +158,7 @@ class OpenSsh:
             return done.returncode, printed.read()
 
     def send(self, host: str, root: Path, names: Iterable[str], folder: str, meanwhile: Callable[[], object]) -> None:
-        """Copy files below a root to a folder of a host, except those with equal size and time there."""
+        """Copy files below `root` to a folder of a host; skip files whose size and time are equal there."""
         given = "\0".join(names).encode("utf-8", "surrogateescape")
         words = ["-tLO", "--from0", "--files-from=-", f"{root}/", f"{host}:{folder}/"]
         code, said = self._rsync(host, words, given, meanwhile)
@@ -166,13 +166,13 @@ class OpenSsh:
             raise lost(host, said)
 
     def fetch(self, host: str, words: list[str], folder: str, to: Path, meanwhile: Callable[[], object]) -> str:
-        """Copy new files, and additions to earlier ones, from a host's folder to `to`.
+        """Copy new files, and additions to files copied before, from a host's folder to `to`.
 
         Return an error message if the host could not read files, else "". Raises OSError for a local failure, LostError
         for a lost connection.
         """
         words = ["--append", "--prune-empty-dirs", *words, f"{host}:{folder}/", "./"]
-        code, said = self._rsync(host, words, b"", meanwhile, to)  # rsync would create a missing folder, cwd does not
+        code, said = self._rsync(host, words, b"", meanwhile, to)  # as cwd, because rsync would create a missing `to`
         if trouble := _LOCAL_TROUBLE.search(said):
             raise OSError(int(trouble[2]), one_line(trouble[1], 300))
         if code not in (0, _PARTIAL, _VANISHED):
@@ -180,7 +180,7 @@ class OpenSsh:
         return str(lost(host, said)) if code == _PARTIAL else ""
 
     def forget(self, host: str) -> None:
-        """Stop sharing a connection that no longer answers; it ends with the last run that uses it."""
+        """Stop sharing a connection that no longer answers. The connection ends with the last command that uses it."""
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 [*self._client(host), "-O", "stop", "--", host],
@@ -227,7 +227,7 @@ class OpenSsh:
             return process.returncode, os.pread(said.fileno(), 100_000, 0).decode("utf-8", "replace")
 
     def _own(self, host: str) -> str:
-        """Return the prefix of the socket's name; the rest is ssh's hash of address, port and user."""
+        """Return the prefix of the name of a host's socket; ssh appends its hash of address, port and user."""
         return hashlib.sha256(f"{self.config}\0{host}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def _client(self, host: str) -> list[str]:
@@ -243,7 +243,7 @@ class OpenSsh:
 
 
 def lost(host: str, said: str) -> LostError:
-    """Make an error of the output of ssh or rsync, with the fix if it is known."""
+    """Return an error made from the output of ssh or rsync, with the fix if known."""
     lines = [line for line in said.splitlines() if line.strip()]
     for pattern, mend in _MENDS:
         for line in lines:
@@ -253,7 +253,7 @@ def lost(host: str, said: str) -> LostError:
 
 
 def at_once(do: Callable[[_Item], _Got], items: Iterable[_Item]) -> list[_Got | HostError]:
-    """Call a function with all items in parallel; return its result or its HostError for each."""
+    """Call a function with every item in parallel; return the result or the HostError of each call."""
 
     def done(item: _Item) -> _Got | HostError:
         try:
@@ -266,5 +266,5 @@ def at_once(do: Callable[[_Item], _Got], items: Iterable[_Item]) -> list[_Got | 
 
 
 def _environment() -> dict[str, str]:
-    # Also keeps the ssh of a ProxyJump from asking in a window.
+    # Keep even the ssh of a ProxyJump from asking in a window.
     return {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}

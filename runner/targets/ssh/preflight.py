@@ -17,7 +17,7 @@ Way = tuple[str, int]
 Facts = dict[str, Any]
 """The answer of `on_host.facts`, with the host's name and clock skew in seconds."""
 _MOST_SKEW_SECONDS = 2.0
-"""Limit for comparing events of different hosts; NTP keeps clocks within milliseconds."""
+"""Largest difference of clocks that permits comparing events of hosts; NTP keeps clocks within milliseconds."""
 _GOOD_SKEW_SECONDS = 0.5
 _SPARE_BYTES = 64 * 2**20
 """Disk space for the output of a run, besides programs and data."""
@@ -27,7 +27,7 @@ _SAME = "install the same on all hosts, or name another Python with --with pytho
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of one check of one host, and its fix."""
+    """The result of one check of one host; `mend` is the fix."""
 
     host: str
     check: str
@@ -52,9 +52,9 @@ def check(ssh: OpenSsh, hosts: Sequence[str], options: Any, size: int, gpus: Seq
 def examine(
     ssh: OpenSsh, hosts: Sequence[str], options: Any, size: int, gpus: Sequence[int]
 ) -> tuple[list[Facts], list[Verdict]]:
-    """Query all hosts in parallel, then let each connect to the others; change nothing on them.
+    """Query all hosts in parallel, then let each host connect to the others; change nothing on the hosts.
 
-    `options` are those of the target, `size` is the number of bytes to send, `gpus` the GPUs that each host needs.
+    `options` are the target's, `size` is the number of bytes to send, `gpus` the number of GPUs that each host needs.
     """
     if not shutil.which("rsync"):
         raise RequestError("rsync is not installed on this machine: install it")
@@ -90,7 +90,7 @@ def examine(
 
 
 def _rows(said: Facts, first: Facts, options: Any, size: int, gpus: int) -> list[tuple[str, str, str, str]]:
-    """Return the check, state, finding and fix of each row about a host's facts."""
+    """Check a host's facts; return the name, state, finding and fix of each check."""
     python, torch, folder, free = said["python"], said["torch"], said["folder"], said["free_bytes"]
     other_torch = f", {first['host']} has {first['torch']}" if torch != first["torch"] else ""
     is_other_python = python.split(".")[:2] != first["python"].split(".")[:2]

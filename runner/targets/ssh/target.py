@@ -27,7 +27,7 @@ _LINE = re.compile(
     r"\s*(?P<name>(?:[a-z0-9_][\w.+-]*@)?[a-z0-9_][\w.-]*)(?:\s+(?:slots=)?(?P<slots>[1-9][0-9]*))?\s*",
     re.ASCII | re.IGNORECASE,
 )
-"""A host or ssh alias, optionally with a user and slots; nothing that ssh or a shell could interpret."""
+"""A host or ssh alias, optionally with user and slots, in characters that neither ssh nor a shell interprets."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,6 @@ class Ssh(Target[SshSpec]):
     Options: ClassVar[type] = Options
 
     def __init__(self, options: Any = None) -> None:
-        """Read the names of the hosts; raise RequestError if there are none, or an invalid one."""
         super().__init__(options)
         own = self.options
         if bool(own.hosts) == bool(own.hosts_file):
@@ -112,7 +111,7 @@ class Ssh(Target[SshSpec]):
         return preflight.examine(self._ssh, names, self.options, 0, [int(device == "cuda")] * len(names))[1]
 
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
-        """Return a handle that starts the run once its lines are read; requires `preflight`."""
+        """Return a handle whose `lines` start the run; call `preflight` before."""
         facts = self._facts[str(spec.run.cell.layout)]
         return SshHandle(spec, spec.run, folder, self._ssh, facts, self._cargo(spec))
 
@@ -131,9 +130,9 @@ class Ssh(Target[SshSpec]):
 
 
 def read_hosts(lines: list[str], where: str) -> dict[str, int | None]:
-    """Return each host with its slots, or None, from lines like `h0`, `h0 4` or `h0 slots=4`; `#` starts a comment.
+    """Return the slots of each host from lines like `h0`, `h0 4` or `h0 slots=4`; None where a line has no slots.
 
-    Source: the host files of Open MPI and DeepSpeed. Raises RequestError for an invalid line.
+    `#` starts a comment. Source: the host files of Open MPI and DeepSpeed. Raises RequestError for an invalid line.
     """
     hosts: dict[str, int | None] = {}
     for number, line in enumerate(lines, 1):
