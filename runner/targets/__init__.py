@@ -27,7 +27,7 @@ def find(name: str) -> type[Target[Any]]:
 
 
 def load(name: str, words: list[str] | None = None) -> Target[Any]:
-    """Create a target from `name=value` options. Raises RequestError if one is unknown or invalid."""
+    """Create a target from `name=value` options. Raises RequestError if an option is unknown or invalid."""
     target = find(name)
     return target(_read_options(target, words or []))
 

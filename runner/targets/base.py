@@ -272,7 +272,7 @@ class Target(ABC, Generic[Spec]):
     def once(self, spec: Spec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:  # noqa: ARG002
         """Run Python where node 0 would run, with `given` as stdin, and return its output.
 
-        Raises OSError or RequestError if that fails, takes longer than `seconds`, or is not supported.
+        Raises OSError or RequestError if Python does not start, takes longer than `seconds`, or is not supported.
         """
         raise RequestError(f"target {self.name} cannot run checks; use local, compose or ssh")
 

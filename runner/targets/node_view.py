@@ -70,7 +70,7 @@ class NodeView:
 
     node: int
     seen: Seen | None = None
-    """What runs on the node; None if unknown."""
+    """The node's launchers and ranks; None if unknown."""
     idle: str | None = None
     """Why nothing runs on the node, for example a paused container."""
     trouble: str | None = None

@@ -101,7 +101,7 @@ class WorkersHandle(Handle):
 
     @abstractmethod
     def _start(self) -> Iterable[Note | None]:
-        """Start all nodes. Raises OSError if that fails."""
+        """Start all nodes. Raises OSError if a node cannot start."""
 
     def _end(self) -> None:
         self.stop()

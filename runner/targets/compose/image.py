@@ -36,7 +36,7 @@ MOUNTED = ("data", "results")
 
 
 def ready(client: DockerClient, run: Run, say: Callable[[str], None], chosen: str = "") -> dict[str, Any]:
-    """Return a description of a run's image, built first if necessary.
+    """Return a description of a run's image, after building the image if necessary.
 
     A `chosen` image is used without comparison, because runs report the hash of their programs. The project's own image
     is rebuilt if it differs from this checkout. Raises RequestError if the image of KIT_IMAGE differs or is missing.
@@ -142,7 +142,7 @@ def _digest(image: Image) -> str | None:
 
 
 def read_lock(root: Path) -> dict[str, str]:
-    """Return the locked image of each build argument. Raises RequestError if one is missing."""
+    """Return the locked image of each build argument. Raises RequestError if an image is missing."""
     path = root / BASE_LOCK
     try:
         lines = path.read_text("utf-8").splitlines()

@@ -128,7 +128,7 @@ class Compose(Target[ComposeSpec]):
                 engine.check_gpus(client)
 
     def image(self, spec: ComposeSpec, say: Callable[[str], None]) -> dict[str, Any]:
-        """Return a description of the chosen image, or of the project's, built if necessary."""
+        """Return a description of the chosen image, or of the project's image, built if necessary."""
         with engine.asked():
             return images.ready(engine.reach(), spec.run, say, self.options.image)
 

@@ -219,7 +219,7 @@ class JobHandle(JobWatcher):
         super().stop()
 
     def _delete(self) -> list[str]:
-        """Delete the job, then its pods, so that no pod is recreated; return the pods' uids. Retry if the cluster is down."""
+        """Delete the job, and then its pods, which the job would recreate; return the pods' uids. Retry on errors."""
         until, grace = clock.monotonic() + END_SECONDS, {"gracePeriodSeconds": round(GRACE_SECONDS)}
         while True:
             try:

@@ -51,7 +51,7 @@ class PodState:
         finished, grace = _moment(self.terminated.get("finishedAt")), metadata.get("deletionGracePeriodSeconds") or 0
         asked = self.due - timedelta(seconds=grace) if self.due else None
         self.deleted = None if asked and finished and finished < asked else asked
-        """When the pod was deleted while it ran, in whole seconds, else None."""
+        """Time in whole seconds at which the running pod was deleted, else None."""
         self.over = self.deleted or finished
 
     def __bool__(self) -> bool:

@@ -75,7 +75,7 @@ class Pod(FollowedNode):
         return node_view.view(self.number, output)
 
     def describe(self, *, by_another: bool = False) -> NodeExit:
-        """Return how the pod ended; `by_another` if the controller ended it after the end of another pod."""
+        """Return how the pod ended; with `by_another`, the controller ended the pod after another pod's end."""
         stopped = self.stopped or by_another
         return self.state.exit(self.number, self._cluster.namespace, stopped=stopped, is_gone=self.is_gone)
 
@@ -124,7 +124,7 @@ class PodLog:
 
     def __init__(self) -> None:
         self._first = 0
-        """First second of the next request; 0 before any line."""
+        """First second that the next request covers; 0 before any line."""
         self._seen: list[tuple[int, bytes]] = []
         """Second and timestamp of each line since `_first`."""
         self._again: list[bytes] = []

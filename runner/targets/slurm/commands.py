@@ -162,7 +162,7 @@ def find(name: str) -> list[str]:
 
 
 def end_jobs(name: str) -> None:
-    """End the caller's jobs and components of jobs with this name; raise OSError if one remains in the queue."""
+    """End the caller's jobs and components of jobs with this name; raise OSError if a job remains in the queue."""
     jobs = find(name)
     for job in jobs:
         for words in (["--state=PENDING"], ["--ctld", "--signal=TERM"]):

@@ -77,7 +77,7 @@ class NodeFile(FollowedNode):
         return seen.of_node(self.number, "its torchrun is not there")
 
     def idle(self) -> NodeView | None:
-        """Return why no process runs on the node; None if one may run."""
+        """Return why no process runs on the node; None if a process may run."""
         job, why = self._job, ""
         if self.exit is not None:
             why = "its torchrun has ended"

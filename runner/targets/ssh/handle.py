@@ -42,7 +42,7 @@ def run_on_host(run_id: str, node: int) -> str:
 
 
 class HostNode(FollowedNode):
-    """The launcher of one node on its host; `base` is the kit's folder there."""
+    """The launcher of one node on its host; `base` is the kit's folder on the host."""
 
     def __init__(
         self, number: int, ssh: OpenSsh, host: str, folder: RunFolder, base: str, place: dict[str, Any] | None = None

@@ -13,7 +13,7 @@ from runner.targets.ssh.openssh import HostError, OpenSsh, at_once
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 Way = tuple[str, int]
-"""Address and port at which a host listens for the others."""
+"""Address and port at which a host listens for the other hosts."""
 Facts = dict[str, Any]
 """The answer of `on_host.facts`, with the host's name and clock skew in seconds."""
 _MOST_SKEW_SECONDS = 2.0
