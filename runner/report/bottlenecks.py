@@ -1,11 +1,11 @@
 """Find the rank or link that slows a run, and its cause, from the times of each epoch.
 
-A rank is a straggler if the other ranks wait for it at least a tenth of the training, and chance is ruled out: either
-it was the slowest in nine of ten steps and the others wait a quarter of the time, or over at least three epochs it was
-busy longer in every epoch, by a mean of at least four standard errors. The cause must show in the rank's own figures.
-Processes on one machine compete for its processor, so a rank that computes longer without using more CPU time is not
-named if a faster rank runs on the same machine. Throttling by a CPU quota is counted by the kernel and needs no
-statistics.
+A rank is a straggler if the other ranks wait for it at least a tenth of the training, and chance is ruled out. Either
+the rank was the slowest in nine of ten steps and the others wait a quarter of the time, or in each of at least three
+epochs the rank was busy longer, by a mean of at least four standard errors. The cause must show in the rank's own
+figures. Processes on one machine compete for its processor, so a rank that computes longer without using more CPU time
+is not named if a faster rank runs on the same machine. The kernel counts throttling by a CPU quota, so throttling needs
+no statistics.
 """
 
 import math
@@ -25,20 +25,18 @@ from runner.report.times import (
 )
 
 LEAST_LOST = 0.10
-"""Least share of the training that the other ranks wait for a rank that is named."""
 LEAST_LOST_AT_ONCE = 0.25
 FEWEST_EPOCHS = 3
 STANDARD_ERRORS = 4.0
 ALWAYS = 0.9
-"""Share of the steps in which a rank must be the slowest to be named without statistics over epochs."""
 MOST_OF_IT = 0.5
 """Share of a rank's extra busy time that a cause must explain."""
 LEAST_EXCHANGE = 0.20
-"""Least share of the training taken by exchanges for links to be examined."""
+"""Links are examined only if exchanges take at least this share of the training."""
 SLOW_LINK = 500e6 / 8
-"""Bytes per second. Links within a machine carry gigabytes, and the slowest cluster networks carry 1 Gbit/s."""
+"""Links with fewer bytes per second are slow: even the slowest cluster networks carry 1 Gbit/s."""
 SLOW_BESIDE_OTHERS, FEWEST_LINKS = 0.25, 3
-"""Of at least `FEWEST_LINKS` links between nodes, those below this share of the median speed are slow."""
+"""Among at least `FEWEST_LINKS` links between nodes, a link below this share of the median speed is slow."""
 KINDS = {
     "loader": (
         "its loader",
@@ -65,7 +63,6 @@ KINDS = {
         ),
     ),
 }
-"""The description and the remedy of each kind of cause."""
 LETTERS = {
     "data": ("d", "waiting for data"),
     "compute": ("#", "computing"),
@@ -74,10 +71,9 @@ LETTERS = {
     "straggler": (".", "waiting for the slowest"),
     "other": ("o", "other"),
 }
-"""The letter in the bars and the description of each part of the time."""
 MOST_BARS = 32
 WIDTH = 40
-"""Characters of a bar: its figures still fit beside it in 80 columns."""
+"""Characters of a bar. A bar and its figures fit in 80 columns."""
 NOT_TOLD = (
     "the record has no breakdown of the time: the program must report epochs timed by the trainkit (docs/comparing.md)"
 )
@@ -85,10 +81,10 @@ NOT_TOLD = (
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause that slows a run: the ranks concerned and the figures that show it.
+    """A cause that slows a run, the ranks concerned, and the figures that show the cause.
 
-    `kind` is a key of `KINDS`, `lost` the share of the training lost by the other ranks (or all), `excess` the share
-    by which a rank was busy longer. `others_wait` is False if all ranks are named.
+    `kind` is a key of `KINDS`. `lost` is the share of the training that the other ranks (or all) lose, `excess` the
+    share by which a rank was busy longer. `others_wait` is False if all ranks are named.
     """
 
     group: list[RankTimes]
@@ -116,13 +112,13 @@ class Cause:
 
 
 def causes(times: Times, record: Record) -> list[Cause]:
-    """Return the causes that slow a run, largest loss first; weak evidence yields none."""
+    """Return the causes that slow a run, largest loss first, without causes of weak evidence."""
     found = [_held_back(times) or _straggler(times, record), _link(times)]
     return sorted((cause for cause in found if cause is not None), key=lambda cause: -cause.lost)
 
 
 def _held_back(times: Times) -> Cause | None:
-    # The kernel adds up throttling over processors; an epoch without throttling lacks the figure.
+    # The kernel adds throttling over processors. Epochs without throttling lack the figure.
     throttled = {rank.rank: min(1.0, sum(rank.reported("throttled_share")) / len(rank.epochs)) for rank in times.ranks}
     most = max(throttled.values())
     if most < LEAST_LOST:
@@ -182,7 +178,7 @@ def _is_no_accident(suspect: RankTimes, others: list[RankTimes], parts: tuple[st
         return True
     if len(suspect.epochs) < FEWEST_EPOCHS:
         return False
-    # In seconds, because in an epoch made longer by something else the same wait is a smaller share.
+    # Compare seconds: if something else makes an epoch longer, the same wait is a smaller share.
     usual = (statistics.median(each) for each in zip(*(rank.seconds_of(*parts) for rank in others), strict=True))
     excess: list[float] = [own - of_others for own, of_others in zip(suspect.seconds_of(*parts), usual, strict=True)]
     error = statistics.stdev(excess) / math.sqrt(len(excess))
@@ -198,7 +194,7 @@ def _why_it_computes_longer(
     elsewhere = all(rank.machine != suspect.machine for rank in others)
     if only_here and elsewhere:
         return "node", f"{figures}; on its machine {only_here[0]}"
-    if suspect.device.partition(":")[0] == "cuda":  # processes report cuda:1
+    if suspect.device.partition(":")[0] == "cuda":  # such as cuda:1
         return "gpu", figures
     cpu, *of_others = (rank.mean_reported("cpu_share") for rank in (suspect, *others))
     known = [share for share in of_others if share is not None]
@@ -233,8 +229,8 @@ def _speed(bytes_per_second: float) -> str:
 def explain(record: Record) -> tuple[list[str], list[tuple[str, str, str]], str]:
     """Explain where a run's time went and what slows it.
 
-    Return the lines of text, the name, bar and figures of each rank, and the legend of the bars. A disturbed run has a
-    further first line, because its breakdown is not that of a quiet run.
+    Return lines of text, then for each rank its name, bar and figures, then the legend of the bars. If the run was
+    disturbed, the first line says so, because a quiet run would show other times.
     """
     times = times_of(record)
     if times is None:
@@ -303,7 +299,7 @@ def _what_helps(times: Times, found: list[Cause], *, is_disturbed: bool) -> str:
 
 def _bars(times: Times, found: list[Cause]) -> list[tuple[str, str, str]]:
     named = {rank for cause in found for rank in cause.ranks}
-    # If there are too many ranks, show the named ones and then the first ones.
+    # If there are too many ranks, show the named ranks and then the first ranks.
     shown = sorted(times.ranks, key=lambda rank: (rank.rank not in named, rank.rank))[:MOST_BARS]
     bars = []
     for rank in sorted(shown, key=lambda rank: rank.rank):

@@ -1,13 +1,13 @@
 """Decide whether a speed-up may be claimed, and why not.
 
 A run that is faster but learns less is not faster. Accuracies must agree within the sampling error of the test set.
-Runs without an accuracy are compared by their last evaluation, or else by the training loss: the means of two cells
-may differ by 2%, by 0.1% of the initial loss, or by what the spread of the repeats explains, up to 10%.
+Runs without an accuracy are compared by their last evaluation, or else by the training loss. The means of two cells
+may differ by 2%, by 0.1% of the initial loss, or by up to 10% if the spread of the repeats explains the difference.
 
-A machine is identified by its boot id, which all its containers share, or else by its name. Two cells are comparable
-if they share machines for at least two thirds of their work, or if each run has machines to itself, because then the
-spread of both cells includes the differences between machines. If one cell has more nodes, its extra machines are
-ignored.
+A machine is identified by its boot id, shared by all its containers, or else by its name. Two cells are comparable if
+they do at least two thirds of their work on the same machines, or if no two runs of a cell share a machine. In the
+second case, the spread of both cells includes the differences between machines. If one cell has more nodes, its extra
+machines are ignored.
 """
 
 import math
@@ -29,33 +29,32 @@ from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, SIGNIFICANT, Difference, accuracies_agree
 
 UNKNOWN = "None"
-"""The value in `RunSummary.same` of anything missing in the record."""
+"""The value in `RunSummary.same` of a property that the record lacks."""
 KIND_UNKNOWN = "the kind of scaling is unknown"
 _LONGEST_VALUE = 24
 AGREEING_SHARE = 0.005
 """Largest difference of accuracies if the number of test samples is unknown."""
 LOSS_SHARE = 0.02
 FIRST_SHARE = 0.001
-"""Share of the initial loss that final losses may differ by: near zero, a relative difference means little."""
+"""Share of the initial loss by which losses may differ: near zero, a relative difference means little."""
 OF_TRAINING = ("train_seconds", "total_seconds", "wall_seconds", "stated_seconds")
 """Measures that grow with the amount of training."""
 PADDED_SHARE = 0.02
 SPREAD_SHARE = 0.1
-"""Largest relative difference of losses that the spread of repeats can excuse."""
 MOST_APART = 0.01
-"""Relative difference in memory between equal machines: firmware and kernel reserve some MB."""
+"""Relative difference in memory that equal machines may have: firmware and kernel reserve some MB."""
 ENOUGH_SHARED = 2 / 3
-"""With a smaller share on common machines, ten repeats a side would show differences between machines as a speed-up."""
+"""If cells do less work on the same machines, ten repeats a side show differences between machines as a speed-up."""
 _LONGEST_ID = 8
 _MOST_NAMED = 3
 _GB = 1e9
 
 
 def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None, command: str) -> str | None:
-    """Return why no speed-up of a cell over its baseline may be claimed, whatever its size; None if it may.
+    """Return why a speed-up over the baseline may not be claimed, whatever its size; None if nothing forbids a claim.
 
-    `elsewhere` is the baseline's cell from another block, whose runs were made differently. `command` is the command
-    that makes the runs of both cells.
+    `elsewhere` is the baseline's cell in another block, for example on other hardware. `command` makes the runs of both
+    cells.
     """
     run = cell.first
     if not cell.complete:
@@ -86,7 +85,7 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None, c
 
 
 def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
-    """Return why no speed-up can be computed from the times of a cell and its baseline; None if one can."""
+    """Return why the times of a cell and its baseline give no speed-up; None if they do."""
     runs = [*cell.complete, *base.complete]
     for doubt in (doubt for run in runs for doubt in run.doubts):
         if doubt.startswith(NO_TRAINING):
@@ -96,7 +95,7 @@ def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def not_shown(row: Row) -> str | None:
-    """Return why the repeats of a row do not show a difference, given the other rows of the table; None if they do."""
+    """Return why a row's repeats show no difference after Holm's correction; None if they show a difference."""
     speedup, p = row.speedup, row.adjusted_p
     if not speedup or speedup.low is None or speedup.high is None or p is None:
         return "no interval"
@@ -113,7 +112,7 @@ def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def not_complete(sides: Iterable[tuple[str, CellRuns]]) -> str | None:
-    """Return the number of incomplete runs of the first side that has any; None if all runs are complete."""
+    """Return how many runs are incomplete on the first side with incomplete runs; None if all are complete."""
     for name, side in sides:
         if bad := len(side.runs) - len(side.complete):
             return f"{bad} of {len(side.runs)} runs of {name} not complete"
@@ -121,9 +120,9 @@ def not_complete(sides: Iterable[tuple[str, CellRuns]]) -> str | None:
 
 
 def disturbed(runs: Iterable[RunSummary]) -> str | None:
-    """Return the first disturbance of some runs, or the first run whose record has no load; None if all were quiet.
+    """Return how the first disturbed run was disturbed, or which run's record has no load; None if all runs were quiet.
 
-    Programs without the kit (`sources`) report no load and pass; a note mentions that.
+    Programs without the kit report no load. Their runs (with `sources`) are not refused: a note says so.
     """
     for run in runs:
         if run.disturbed:
@@ -134,17 +133,17 @@ def disturbed(runs: Iterable[RunSummary]) -> str | None:
 
 
 def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str | None:
-    """Name what differs between runs in `same`, own arguments and memory; None if nothing does."""
+    """Name the differences between runs in `same`, own arguments and memory; None if there are none."""
     ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
     found = two_of_each([run.same for run in runs], ignored)
-    # Arguments that only one program has are compared among its own runs.
+    # Arguments that only one program has are compared among the runs of that program.
     for program in dict.fromkeys(run.program for run in runs) if "args" not in may_differ else ():
         found += two_of_each([_words(run.own_args) for run in runs if run.program == program])
     return "; ".join(filter(None, [*found, memory_differs(runs)])) or None
 
 
 def two_of_each(each: list[dict[str, str]], may_differ: Collection[str] = ()) -> list[str]:
-    """Return a sentence with two values for each field that differs between some mappings."""
+    """Return a sentence for each key whose value differs between mappings, with two of the values."""
     names = dict.fromkeys(name for values in each for name in values if name not in may_differ)
     found = []
     for name in names:
@@ -160,7 +159,7 @@ def _words(args: dict[str, Any]) -> dict[str, str]:
 
 
 def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
-    """Return the assumptions made when runs are compared although their records lack code, learning or load."""
+    """Return the assumptions that a comparison makes where the runs' records lack code, learning or load."""
     runs, found = list(runs), []
     if any(run.same.get("code", UNKNOWN) in ("", UNKNOWN) for run in runs):
         found.append("code unknown, assumed to be the same")
@@ -186,7 +185,6 @@ WORK: dict[str, Callable[[RunSummary], str]] = {
     "batch per process": lambda run: f"{run.global_batch_size / run.processes:g}",
     "test samples": lambda run: f"{run.eval_samples:,}",
 }
-"""The measures of a run's work, by name."""
 
 
 def _differs_in(runs: Iterable[RunSummary], *names: str) -> str | None:
@@ -194,9 +192,9 @@ def _differs_in(runs: Iterable[RunSummary], *names: str) -> str | None:
 
 
 def total_work_differs(runs: Sequence[RunSummary]) -> str | None:
-    """Name the first difference in the total work of runs: samples, steps and batch; None if it is the same.
+    """Name the first difference in the total work of runs: samples, steps and batch; None if there is none.
 
-    Samples and steps of scripts may differ by `PADDED_SHARE`, because the last batch of an epoch is padded or dropped.
+    Scripts pad or drop the last batch of an epoch, so samples may differ by `PADDED_SHARE`, and steps are then ignored.
     """
     samples = [run.trained_samples for run in runs]
     padded = runs[0].measure == SAMPLE_SECONDS and max(samples) <= min(samples) * (1 + PADDED_SHARE)
@@ -204,9 +202,10 @@ def total_work_differs(runs: Sequence[RunSummary]) -> str | None:
 
 
 def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Compare total work under strong scaling, work per process under weak scaling, or either if scaling is unknown.
+    """Name the first difference in total work under strong scaling, or in work per process under weak scaling.
 
-    Weak runs over a fixed data set train on the same samples in total, so their batch per process must be equal.
+    If the scaling is unknown, equality in either suffices. Weak runs over a fixed data set train on the same samples in
+    total, so their batch per process is compared.
     """
     runs, scaling = [*cell.complete, *base.complete], cell.first.scaling
     if cell.first.measure == SAMPLE_SECONDS:
@@ -227,7 +226,7 @@ def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
 
 def _work_of_script_differs(cell: CellRuns, base: CellRuns, runs: list[RunSummary]) -> str | None:
     run, scaling, each = cell.first, scaling_of(cell, base), cell.first.samples_of_each_process
-    shared_out = run.scaling == "weak" or run.processes <= base.first.processes  # weak: each has its own data
+    shared_out = run.scaling == "weak" or run.processes <= base.first.processes  # weak processes have their own data
     if each and each == base.first.samples_of_each_process and not shared_out:
         return f"each process got all {each:,} samples: the data is not split between them (use DistributedSampler)"
     if scaling == "strong":
@@ -245,9 +244,9 @@ def _apart(*values: str) -> list[str]:
 
 
 def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Return how two cells differ in accuracy, or else in an evaluation figure, or else in the training loss.
+    """Return how two cells differ in accuracy, or else in another evaluation figure, or else in the training loss.
 
-    A figure that only some runs have counts as a difference. None if there is no difference, or no figure at all.
+    A figure that only some runs have counts as a difference. Return None if no figure differs, or no run has a figure.
     """
     runs = [*cell.complete, *base.complete]
     name = next((name for run in runs for name in run.learned if name != TRAINING_LOSS), TRAINING_LOSS)
@@ -263,7 +262,7 @@ def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:
 
 def _accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
     ours, theirs = (fmean(run.accuracy or 0.0 for run in side.complete) for side in (cell, base))
-    samples = cell.complete[0].eval_samples  # the same in all runs, or they are refused before; 0 if unknown
+    samples = cell.complete[0].eval_samples  # equal in all runs, or refused before; 0 if unknown
     agree = accuracies_agree(ours, theirs, samples) if samples else abs(ours - theirs) <= AGREEING_SHARE
     return None if agree else f"accuracy differs: {ours:.2%} against {theirs:.2%}"
 
@@ -284,7 +283,7 @@ def _figures_differ(name: str, cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def memory_differs(runs: Sequence[RunSummary]) -> str | None:
-    """Return two amounts of memory that differ too much for machines of one kind; None if there are none."""
+    """Name two amounts of memory that differ too much for machines of one kind; None if no amounts do."""
     known = [run.memory for run in runs if run.memory]
     if known and len(known) < len(runs):
         return f"memory differs: {UNKNOWN_FACT} and {known[0][0] / _GB:.1f} GB"
@@ -294,12 +293,12 @@ def memory_differs(runs: Sequence[RunSummary]) -> str | None:
 
 
 def machine_decides(a: CellRuns, b: CellRuns, names: tuple[str, str]) -> str | None:
-    """Return why a difference between two cells may be due to their machines; None if that is ruled out."""
+    """Return why a difference between two cells may be due to their machines; None if machines are ruled out."""
     used = _used(a.complete, b.complete)
     for name, runs in zip(names, used, strict=True):
         if any("" in machines or not machines for machines in runs):
             return f"the machine that {name} ran on is unknown"
-    # Two runs of a cell that share no machine show the spread between machines.
+    # If no two runs of a cell share a machine, their spread includes that between machines.
     if _shared(*used) or all(sum(map(len, runs)) == len(set().union(*runs)) for runs in used):
         return None
     ran = (f"{name} on {_named(side.complete)}" for name, side in zip(names, (a, b), strict=True))
@@ -326,7 +325,7 @@ def _shares(runs: list[set[str]]) -> defaultdict[str, float]:
 
 
 def _used(*sides: Sequence[RunSummary]) -> list[list[set[str]]]:
-    """Return the machines of each run by id; one with only a name gets the id that another run has for that name."""
+    """Return each run's machines by id. If a machine has only a name, use the id that another run has for the name."""
     ids = {name: id_ for side in sides for run in side for id_, name in run.machines if id_ and name}
     return [[{id_ or ids.get(name, name) for id_, name in run.machines} for run in side] for side in sides]
 

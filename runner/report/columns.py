@@ -15,7 +15,6 @@ from runner.report.statistics import CONFIDENCE, Estimate
 
 Head = TypeVar("Head")
 _FOUR_DIGITS = 1_000
-"""Values from here on are written without decimals."""
 _LONG = 1e7
 _MOST_DECIMALS = 4
 
@@ -34,8 +33,8 @@ def estimate(found: Estimate | None, least: int = 0) -> str:
 def interval(found: Estimate) -> str:
     """Write a value and the half width of its interval, for example `15.92 ±21%`, in half the room of `estimate`.
 
-    The percentage is that of the upper side, which is the wider one on the log scale. An interval beyond twice the
-    value is written as a factor, for example `15.92 x/÷ 3.1`.
+    The percentage is the distance to the upper end, which is farther away than the lower end. An interval beyond twice
+    the value is written as a factor, for example `15.92 x/÷ 3.1`.
     """
     value = _fixed(found.value, _digits(found.value))
     if found.low is None or found.high is None:
@@ -57,12 +56,12 @@ def share(value: float) -> str:
 
 
 def decimals(seconds: float) -> int:
-    """Return the number of decimals for a time: two, or three significant digits below a tenth of a second."""
+    """Return the number of decimals for a time: two, or enough for three significant digits below 0.1 seconds."""
     return 2 - math.floor(math.log10(seconds)) if 0 < seconds < 0.1 else 2
 
 
 def page_seconds(value: float) -> str:
-    """Write seconds with three or four digits."""
+    """Write seconds, without decimals from 1,000 on."""
     return f"{value:,.{_digits(value)}f}"
 
 
@@ -99,8 +98,8 @@ def _fixed(value: float, digits: int) -> str:
 class Column:
     """A column of the summary: its key for scripts, its value in a row, its head, and how cells are written.
 
-    A column with an interval holds an `Estimate` and has two more keys, for the ends; without a head, it is headed by
-    the name of the measure. Unlike `write`, `write_on_page` is also called with None.
+    A column with an interval holds an `Estimate`, and has two more keys for the ends. Without a head, the name of the
+    measure is used. Unlike `write`, `write_on_page` is also called with None.
     """
 
     key: str
@@ -129,7 +128,7 @@ class Column:
         return f"{self.head or block.first.measure.replace('_', ' ')} [{CONFIDENCE}]"
 
     def cell(self, row: Row, *, on_page: bool = False) -> str:
-        """Return the text of a row's cell."""
+        """Return the text of the column's cell in a row."""
         value = self.value(row)
         if on_page and self.write_on_page:
             return self.write_on_page(value)
@@ -170,11 +169,10 @@ TABLE = (
     *("layout", "axes", "n", "seconds", "samples_per_second", "speedup"),
     *("efficiency", "serial_fraction", "accuracy", "mfu", "claimed"),
 )
-"""The keys of the columns of tables and pages, in order; `axes` stands for a column for each axis."""
+"""The keys of the columns of tables and pages, in order. `axes` stands for one column per axis."""
 CLAIMED = "claimed"
 """The head of the last column, whose cells are "yes" or a reason."""
 SHORT = {"efficiency": "eff.", "accuracy": "acc."}
-"""Shorter heads for narrow tables."""
 DISPENSABLE = ("serial", "MFU", "efficiency")
 """The heads of columns that narrow tables drop, in this order."""
 

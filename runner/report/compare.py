@@ -21,7 +21,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class BlockKey(NamedTuple):
-    """The properties that all runs of a block share, in the order by which blocks are sorted."""
+    """The properties that all runs of a block share. Blocks are sorted by these fields, the first field first."""
 
     experiment: str
     target: str
@@ -38,7 +38,7 @@ def compare(
 ) -> list[Block]:
     """Group runs into blocks of rows, and compare each row with its baseline.
 
-    The definition of a block's newest run counts for the whole block.
+    `definition_of` returns the definition of a run. The definition of a block's newest run counts for the whole block.
     """
     alike: dict[BlockKey, list[RunSummary]] = defaultdict(list)
     for run in runs:
@@ -47,7 +47,7 @@ def compare(
     for key, own in alike.items():
         for run in timed_alike(own):
             groups[key._replace(measure=run.measure)][key_of(_cell(run, {}))].append(run)
-    for key in [key for key in groups if key.hardware == UNKNOWN_HARDWARE]:  # failed before a rank reported it
+    for key in [key for key in groups if key.hardware == UNKNOWN_HARDWARE]:  # the runs failed before reporting hardware
         others = [other for other in groups if other != key and other == key._replace(hardware=other.hardware)]
         if len(others) == 1:
             for cell, of_cell in groups.pop(key).items():
@@ -63,7 +63,7 @@ def compare(
 
 
 def block_key(run: RunSummary) -> BlockKey:
-    """Return the key of a run's block, without the program if that is an axis of the experiment."""
+    """Return the key of a run's block. The key has no program if the program is an axis of the experiment."""
     program = "" if "program" in run.axes else run.program
     place = (run.experiment, run.target, run.hardware)
     return BlockKey(*place, run.scaling or "", run.measure, key_of(run.args), program, run.side or ())
@@ -88,7 +88,7 @@ def _block(
         scaling = "--scaling weak " if cell.first.scaling == "weak" else ""
         command = f"runner run {shlex.quote(cell.first.experiment)} {scaling}{options}"
         if cell.first.program.endswith(".py") or cell.first.by_hand:
-            command = ""  # it may not be `runner run EXPERIMENT` that started these runs
+            command = ""  # `runner run EXPERIMENT` may not have started these runs
         difference, why, speedup = None, None, None
         if base and base.first is cell.first and not incomparable(cell, base):
             speedup = cell.seconds and Estimate(1.0)
@@ -111,10 +111,7 @@ def _block(
 
 
 def with_claims(rows: list[Row]) -> list[Row]:
-    """Decide the claims of the rows that were not refused, with Holm's correction over them.
-
-    Refused rows are not tested and do not count towards the correction.
-    """
+    """Decide the claims of the rows that were not refused, with Holm's correction over these rows only."""
     open_rows = ((place, row.difference) for place, row in enumerate(rows) if row.claimed is True)
     tested = {place: difference.p for place, difference in open_rows if difference and difference.p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
@@ -123,12 +120,11 @@ def with_claims(rows: list[Row]) -> list[Row]:
 
 
 def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
-    """Return a cell's times, each divided by its work relative to the baseline's.
+    """Return the times of a cell's runs, each divided by the run's work relative to the baseline's work.
 
-    Under strong scaling these are the plain times. Where the work grows with the processes, the ratio is the scaled
-    speed-up, and divided by p it is T1/Tp, the efficiency of weak scaling. Work is counted in trained samples; a weak
-    program that does not report them is assumed to do equal work in every process. Times of anything but training are
-    not divided.
+    Under strong scaling the work is equal, so the times stay as they are. Under weak scaling, the ratio of the divided
+    times is the scaled speed-up. Work is counted in trained samples. A weak run that does not report samples is assumed
+    to do equal work in every process. Times of anything but training are not divided.
     """
     runs = [*cell.complete, *base.complete]
     counted = all(run.trained_samples for run in runs)
@@ -148,7 +144,11 @@ def _order(cell: CellRuns) -> tuple[object, ...]:
 
 
 def _cell(run: RunSummary, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the cell of a run after changes to its axes; one node has no link, and the first node's cores."""
+    """Return a run's layout and axes after some changes.
+
+    If the layout then has one node, axes of the link between nodes are dropped, and axes with a value for each node
+    keep the first node's value.
+    """
     cell, kinds = {**run.axes, "layout": run.layout, **changes}, run.option_axes
     if kinds and Layout.parse(cell["layout"]).nodes == 1:
         cell = {axis: value for axis, value in cell.items() if kinds.get(axis) != BETWEEN_NODES}
@@ -157,5 +157,5 @@ def _cell(run: RunSummary, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def key_of(value: object) -> bytes:
-    """Encode a value so that equal values have equal keys, such as 1 and 1.0."""
+    """Encode a value as a key. Equal values, such as 1 and 1.0, have equal keys."""
     return _encoder.encode(by_value(value))

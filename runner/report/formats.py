@@ -18,7 +18,6 @@ from runner.report.rows import Block
 from runner.report.table import Table, to_table, with_footnotes
 
 FORMS = ("table", "markdown", "csv", "latex", "json")
-"""The formats of `runner summarize`; the table is drawn by the terminal, not here."""
 _MARKDOWN = re.compile(r"[\\`|<*~]|\](?=[(\[:])|&(?=#|\w+;)")
 _BEGINS_A_BLOCK = re.compile(r"(?=[#>+=-]|\d+[.)])")
 # Spreadsheets take these for the beginning of a formula, including the wide forms of East Asian keyboards.
@@ -36,12 +35,12 @@ _TEX = {
     "±": "$\\pm$",
     "÷": "$\\div$",
 }
-"""TeX commands, letters that its older fonts show as others, and the signs of intervals."""
+"""How to write special characters, letters that older fonts of TeX show as other letters, and signs of intervals."""
 _TEX_LETTER = re.compile("[" + re.escape("".join(_TEX)) + "]|[-'?!](?=[-'`])")
 
 
 def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
-    """Return the rows as plain values; scripts rely on the names of the fields."""
+    """Return the rows as dicts for JSON. Scripts rely on the names of the keys."""
     return [plain(row) for block in blocks for row in block.rows]
 
 
@@ -103,7 +102,7 @@ def markdown(text: str) -> str:
 
 
 def markdown_line(text: str) -> str:
-    """Escape Markdown in a line of text, which then starts no heading, list or rule either."""
+    """Escape Markdown in a line of text, so that the line starts no heading, list or rule either."""
     line = markdown(text)
     return f"\\{line}" if _BEGINS_A_BLOCK.match(line) else line
 
@@ -111,7 +110,7 @@ def markdown_line(text: str) -> str:
 def latex(text: str) -> str:
     """Escape text for TeX.
 
-    Pairs such as `--`, which older fonts join into another letter, stay separate. A leading `[` or `*` is braced,
+    Pairs such as `--` are separated, because older fonts join them into one letter. A leading `[` or `*` is braced,
     because TeX would take it for an argument of the preceding line end.
     """
     line = _TEX_LETTER.sub(lambda found: _TEX.get(found[0], f"{found[0]}{{}}"), one_line(text))
@@ -119,7 +118,7 @@ def latex(text: str) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """Return the value of a CSV cell; text that a spreadsheet would run as a formula gets a leading quote."""
+    """Return the value of a CSV cell. Text that a spreadsheet would run as a formula gets a leading quote."""
     if isinstance(value, dict | list | tuple):
         return json(value)
     if not isinstance(value, str):

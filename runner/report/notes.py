@@ -25,7 +25,7 @@ SAY_SCALING = (
 
 
 def notes(block: Block) -> list[str]:
-    """Return the notes of a block, starting with those about single rows."""
+    """Return the notes of a block, first the notes about single rows."""
     first, each = block.first, partial(_each, block)
     found = [note for row in block.rows for note in _of_row(row)]
     if first.measure == "wall_seconds":
@@ -40,7 +40,7 @@ def notes(block: Block) -> list[str]:
     ):
         found.append(_WEAK)
     tested = sum(row.adjusted_p is not None for row in block.rows)
-    if tested > 1:  # the intervals in the table are not corrected
+    if tested > 1:
         below = f"p < {SIGNIFICANT:.2g}"
         found.append(f"claims: {tested} rows are compared, so each claim needs {below} after Holm's correction")
     found += each("interval widened by the order of the runs", _widened)
@@ -53,7 +53,7 @@ def notes(block: Block) -> list[str]:
         comparison, name, label = first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
     found += _sources(block)
-    if block.axes:  # such as ways of exchanging gradients
+    if block.axes:  # for example ways of exchanging gradients
         found += each("bytes moved between devices per step", _moved)
     found += each("mean load of a node while training", _load)
     found += each("limited by", lambda row: row.limit)
@@ -109,7 +109,7 @@ def _checked(block: Block) -> list[str]:
 
 
 def _granted(block: Block) -> list[str]:
-    """Return the assumptions behind claims, and the claims whose runs are on several machines."""
+    """Return notes on the assumptions behind claims, and on claims with runs on several machines."""
     found: dict[str, list[str]] = defaultdict(list)
     for row in block.rows:
         if row.claimed is True and row.baseline:
@@ -154,7 +154,7 @@ def _count(repeats: int | None) -> str:
 
 
 def _sources(block: Block) -> list[str]:
-    """Return where the figures of a program without the kit were read, and whether its work is uncounted."""
+    """Return notes on a program without the kit: where its figures were read, and whether its work is uncounted."""
     told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
     found = []
     for name in (block.first.measure, "final_accuracy"):

@@ -1,8 +1,8 @@
 """Widen the interval of a difference by the uncertainty that the order of the runs adds.
 
 A slow drift of the machine looks like a difference between early and late runs, and neighbouring runs resemble each
-other more than distant ones. Unless the two sides took turns, the spread of the runs understates both errors. The
-order alone determines by how much.
+other more than distant runs. Unless the two sides took turns, the spread of the runs understates both errors, by a
+factor that depends only on the order.
 """
 
 import math
@@ -18,23 +18,23 @@ from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, Difference, vary
 
 MOST_WIDENED = 2.5
-"""The largest widening of a usable difference. Making all runs of one side before the other gives 2.9."""
+"""A difference widened more is not used. Making all runs of one side first widens by at least 2.9."""
 NO_SPREAD = "the repeats of one side have identical times, so they were rounded when printed"
-"""The refusal of identical times, whose error cannot be estimated."""
+"""The reason to refuse identical times: their error cannot be estimated."""
 NOT_IN_TURN = "not made in turn"
 NOT_KNOWN = "unknown whether the runs were made in turn: a record lacks its start time"
 _CORRELATION = 0.5
 """Correlation of the noise of successive runs, modelled as a first-order autoregressive process."""
 _FREEDOM = 1.03
-"""Correction because correlated noise leaves fewer degrees of freedom."""
+"""Factor on the widening, because correlated noise leaves fewer degrees of freedom."""
 _HARMLESS = 1.25
-"""Standard errors that a steady drift may put between the sides without more false claims (by simulation)."""
+"""A steady drift by this many standard errors did not cause more false claims in simulations."""
 _FAR = 20
-"""Distance from which the correlation of runs is neglected: 0.5^20 is a millionth."""
+"""Runs this many places apart count as uncorrelated: 0.5^20 is a millionth."""
 
 
 class Series:
-    """Runs in the order in which they trained; runs on different machines may overlap."""
+    """Runs in the order in which they trained. Runs on different machines may overlap in time."""
 
     def __init__(self, runs: Iterable[RunSummary]) -> None:
         known = {run.id or run.path: run for run in runs if run.began is not None}
@@ -44,13 +44,13 @@ class Series:
         self._beside = _beside(self._runs)
 
     def place(self, run: RunSummary) -> float:
-        """Return the place of a run in the order; runs that overlap get the mean of their places."""
+        """Return the place of a run in the order, or the mean of its possible places if it overlaps other runs."""
         before = bisect_right(self._ends, _began(run)) - (_end(run) == _began(run))
         after = len(self._runs) - bisect_left(self._begins, _end(run)) - (_end(run) == _began(run))
         return (before + len(self._runs) - 1 - after) / 2
 
     def shared(self, runs: Iterable[RunSummary]) -> str | None:
-        """Name the first of these runs that overlapped another run of the series on one machine; None if none did."""
+        """Name the first of these runs that overlapped another run on one machine. Return None if no run did."""
         both = next((self._beside[run.path] for run in runs if run.path in self._beside), None)
         return both and f"two runs on one machine at the same time: {both}"
 
@@ -58,10 +58,10 @@ class Series:
 def in_order(
     difference: Difference, a: CellRuns, b: CellRuns, series: Series, command: str, *, paired: bool = False
 ) -> tuple[Difference, str | None]:
-    """Widen a difference by the order of its runs; the second value is why it must not be used, or None.
+    """Widen a difference for the order of its runs. Also return why the difference must not be used, or None.
 
-    `series` has all runs made along with those of the two sides, because runs in between matter too. `command` is the
-    command that makes the runs in turn. `paired` runs are compared in pairs of equal repeat.
+    `series` has all runs made along with the runs of the two sides, because runs in between matter too. `command` makes
+    the runs in turn, and is added to the reason. `paired` runs are compared in pairs with equal repeat numbers.
     """
     runs = [sorted(side.complete, key=lambda run: run.repeat) if paired else side.complete for side in (a, b)]
     if difference.error is None or not all(vary([run.seconds for run in side if run.seconds]) for side in runs):
@@ -76,15 +76,15 @@ def in_order(
 
 
 def shown_by(why: str, command: str) -> str:
-    """Append to a refusal the command whose runs would show the difference, if there is one."""
+    """Append to a reason for refusal the command whose runs would show the difference, unless it is empty."""
     return f"{why}; shown by: {command}" if command else why
 
 
 def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, definition: dict[str, Any]) -> str:
-    """Return the options of `runner run` that make some cells of a run's experiment, and the number of repeats."""
+    """Return the options of `runner run` that make `repeats` runs of some cells of a run's experiment."""
     declared = definition.get("args") or {}
     told = [("only", axis, cell[axis]) for cell in cells for axis in cell if axis not in ("layout", *run.option_axes)]
-    # Axes join the values of unlike nodes with a plus, options with a comma.
+    # Values of unlike nodes are joined by a plus in axes, by a comma in options.
     told += [("with", axis, str(run.axes[axis]).replace("+", ",")) for axis in run.option_axes]
     told += [("set", arg, value) for arg, value in run.args.items() if declared.get(arg, value) != value]
     words = [f"--on {run.target}"] if run.target != "local" else []
@@ -94,7 +94,7 @@ def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, d
 
 
 def _beside(runs: Iterable[RunSummary]) -> dict[str, str]:
-    """Return the paths of runs that overlapped on one machine, each with a text that names the pair."""
+    """Map the path of each run that overlapped another on one machine to a text that names both runs."""
     last: dict[str, RunSummary] = {}
     found = {}
     for run in runs:
@@ -112,9 +112,9 @@ def _began(run: RunSummary) -> float:
 
 
 def _end(run: RunSummary) -> float:
-    """Return when a run ended: its start if its machines are unknown, and never after its processes ended.
+    """Return when a run ended: its start plus its seconds, or only its start if its machines are unknown.
 
-    The latter matters for programs that do not measure in seconds.
+    Some programs do not measure in seconds, so the result is at most the time at which the processes ended.
     """
     took = run.seconds or 0.0 if any(id_ for id_, _ in run.machines) else 0.0
     return max(_began(run), min(_began(run) + took, math.inf if run.ended is None else run.ended))
@@ -123,9 +123,9 @@ def _end(run: RunSummary) -> float:
 def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) -> float:
     """Return the factor by which the order of the runs multiplies a standard error; 1 for a good order.
 
-    `a` and `b` are the places of each side's runs in their series, in the order of the pairs if they are `paired`. The
-    factor is the larger of those for two disturbances: a steady drift, and noise correlated by one half between
-    successive runs.
+    `a` and `b` are the places of each side's runs in their series, in the order of the pairs if the runs are `paired`.
+    The factor is computed for a steady drift, and for noise with a correlation of one half between successive runs. The
+    larger factor counts.
     """
     if min(len(a), len(b)) <= 1:
         return 1.0
@@ -137,10 +137,10 @@ def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) ->
 
 
 def _alike(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
-    """Return sqrt(true variance of the difference / its expected estimate)."""
+    """Return the factor for correlated noise: sqrt(true variance of the difference / its expected estimate)."""
     counts = len(a), len(b)
     runs = sorted([(place, 0) for place in a] + [(place, 1) for place in b])
-    shared = {(0, 0): 0.0, (1, 1): 0.0, (0, 1): 0.0}  # the sum of the correlations of all pairs of runs
+    shared = {(0, 0): 0.0, (1, 1): 0.0, (0, 1): 0.0}  # correlations added over pairs of runs, by the sides of the pair
     for index, (place, side) in enumerate(runs):
         for later, other in runs[index + 1 :]:
             if later - place > _FAR:

@@ -14,18 +14,18 @@ from runner.report.run_summary import RunSummary
 from runner.report.statistics import Difference, Estimate, karp_flatt, typical
 
 INPUT_SHARE = 0.25
-"""Share of the training spent waiting for batches from which the input is named as the limit."""
+"""The input is named as the limit if this share of the training is spent waiting for batches."""
 LOST_SHARE = 0.2
-"""Share of the baseline's utilization that more processes must lose before a cause is named."""
+"""A cause is named if more processes lose this share of the baseline's MFU."""
 BUSY = 0.5
-"""Share of the peak from which computing is named as the limit."""
+"""Computing is named as the limit if the MFU is at least this share."""
 
 
 @dataclass(frozen=True)
 class CellRuns:
-    """The runs of a cell, oldest first, and the complete ones among them with their typical seconds.
+    """The runs of a cell, oldest first, the complete runs among them, and the typical seconds of the complete runs.
 
-    `copies` are further records of the same runs, which are ignored.
+    `copies` are further records of the same runs. These records are ignored.
     """
 
     runs: tuple[RunSummary, ...]
@@ -39,7 +39,7 @@ class CellRuns:
         return self.runs[0]
 
     def mean(self, name: str) -> float | None:
-        """Average a field over the complete runs that have it; None if none has."""
+        """Average a field over the complete runs that have a value; None if no run has one."""
         values = [value for run in self.complete if (value := getattr(run, name)) is not None]
         return sum(values) / len(values) if values else None
 
@@ -51,7 +51,7 @@ class CellRuns:
 
     @property
     def sources(self) -> dict[str, str]:
-        """Where the figures of the newest run were read; empty for figures from the kit's own events."""
+        """The place where each figure of the newest run was read, except figures from the kit's own events."""
         run = (self.complete or self.runs)[-1]
         return {name: f"{run.path}/{place}" if ":" in place else place for name, place in run.sources.items()}
 
@@ -78,12 +78,12 @@ class Row(CellRuns):
 
     @property
     def scaling(self) -> str | None:
-        """The kind of scaling, "strong" or "weak", as declared or as the batches show; None if unknown."""
+        """The kind of scaling: "strong" or "weak", declared or derived from the batches; None if unknown."""
         return scaling_of(self, self.baseline)
 
     @property
     def rate(self) -> Estimate | None:
-        """Samples per second of all processes together; None if other times are compared."""
+        """Samples per second of all processes together; None unless times per sample are compared."""
         return self.seconds.inverse() if self.seconds and self.first.measure == SAMPLE_SECONDS else None
 
     @property
@@ -95,17 +95,17 @@ class Row(CellRuns):
 
     @property
     def serial_fraction(self) -> float | None:
-        """Karp and Flatt's metric; None for a slow-down, and over a baseline of several processes."""
+        """Karp and Flatt's metric; None for a slow-down or if the baseline has several processes."""
         if self.speedup is None or self.speedup.value < 1 or not self.baseline or self.baseline.first.processes > 1:
             return None
         return karp_flatt(self.speedup.value, self.first.processes)
 
     @property
     def limit(self) -> str:
-        """The limit of the row's speed (`input`, `communication`, ...) with the figure that shows it, or "".
+        """The limit of the row's speed, such as `input`, and the figure that shows this limit; "" if unknown.
 
         Batches are made while a GPU computes, so the input is named only if the GPU was idle at times. Communication
-        and slower computing can be told apart only by the times of each rank.
+        and slower computing can be distinguished only if the times of each rank are known.
         """
         mfu, share = self.mean("mfu"), self.mean("input_share")
         idle = self.first.device == "cpu" or self.load.get("gpu_percent", 100.0) < 100 * (1 - INPUT_SHARE)
@@ -127,7 +127,6 @@ class Row(CellRuns):
         return f"compute, MFU {mfu:.0%}" if mfu >= BUSY else ""
 
     def _has_devices_of_its_own(self) -> bool:
-        """Return whether each process had a core or GPU to itself, without other work and without simulated devices."""
         run = self.first
         if any(each.disturbed for each in (*self.complete, *(self.baseline.complete if self.baseline else ()))):
             return False
@@ -148,14 +147,14 @@ class Block:
 
     @property
     def axes(self) -> list[str]:
-        """The names of all axes; a row may lack some, such as the link if it has one node."""
+        """The names of the axes of all rows. A row may lack some axes, such as the link if it has one node."""
         return list(dict.fromkeys(axis for row in self.rows for axis in row.first.axes))
 
 
 def cell_runs(runs: list[RunSummary]) -> CellRuns:
-    """Sort the runs of a cell by their start, and set aside copies of one record.
+    """Sort the runs of a cell by their start, and set aside further copies of a record.
 
-    The newest complete copy of a record counts, or else the newest one.
+    The newest complete copy counts, or the newest copy if none is complete.
     """
     copies: dict[str, list[RunSummary]] = defaultdict(list)
     for run in sorted(runs, key=_age):
@@ -168,7 +167,7 @@ def cell_runs(runs: list[RunSummary]) -> CellRuns:
 
 
 def scaling_of(cell: CellRuns, base: CellRuns | None) -> str | None:
-    """Return "strong" or "weak" as declared, or for a script as its batch sizes show; None if unknown."""
+    """Return "strong" or "weak" as declared, or for a script as the cells' batch sizes show; None if unknown."""
     if cell.first.scaling or base is None or base.first is cell.first or cell.first.measure != SAMPLE_SECONDS:
         return cell.first.scaling
     runs = [*cell.complete, *base.complete]
@@ -188,7 +187,7 @@ def is_complete(run: RunSummary) -> bool:
 def timed_alike(
     runs: Iterable[RunSummary], cell_of: Callable[[RunSummary], Hashable] = lambda run: run.cell
 ) -> list[RunSummary]:
-    """Switch all runs to wall time if there is a cell whose samples were never counted; else return them unchanged."""
+    """Return all runs with wall times if the samples of any cell were never counted; otherwise all runs unchanged."""
     runs = list(runs)
     counted: dict[Hashable, bool] = defaultdict(bool)
     for run in runs:

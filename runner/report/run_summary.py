@@ -1,4 +1,4 @@
-"""Reduce a record to the validated fields that runs are compared by."""
+"""Reduce a record to the validated fields that comparisons use."""
 
 import re
 from collections import defaultdict
@@ -16,38 +16,38 @@ from runner.report.bottlenecks import causes
 from runner.report.times import disturbances, is_load_known, times_of
 
 DATA_DIR = "data_dir"
-"""The argument with the data's path, which may differ between machines; the data is compared by its hash."""
+"""The argument with the data's path. Paths may differ between machines, so the data is compared by its hash."""
 UNKNOWN_HARDWARE = "unknown"
-"""The hardware of a run on other machines that failed before its processes reported theirs."""
+"""The hardware of a run on other machines whose processes failed before reporting their hardware."""
 _COMPARED = re.compile(r"(?:NCCL|GLOO|OMP|TORCH|PYTORCH)_\w{1,100}")
 _LEFT_OUT = re.compile(
     r"OMP_NUM_THREADS"  # the threads of a process are compared as torch counts them
-    r"|NCCL_DEBUG.*|.*_(?:LOGS?|LOG_\w+|STACKTRACES|DUMP\w*|VERSION)|NCCL_.*WARN\w*"  # what is printed
+    r"|NCCL_DEBUG.*|.*_(?:LOGS?|LOG_\w+|STACKTRACES|DUMP\w*|VERSION)|NCCL_.*WARN\w*"  # output
     r"|.*_(?:SOCKET_IFNAME|COMM_ID|HOSTID|ADDR|PORT)"  # interfaces and addresses, for example NCCL_SOCKET_IFNAME
     r"|.*_(?:\w*FILE|DIR|PATH|HOME)"  # places
-    r"|.*_ASYNC_ERROR_HANDLING|TORCH_CPU"  # set by torchrun, depending on its version; set by the image
+    r"|.*_ASYNC_ERROR_HANDLING|TORCH_CPU"  # the first is set by torchrun, the second by the image
 )
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
-    """The fields of a run that are compared.
+    """The fields of a run that comparisons use.
 
     Attributes:
         id: shared by all copies of the record and by no other run; "" if unknown.
-        option_axes: the kinds of the axes that are options of the target.
+        option_axes: the axes that are options of the target, each with its kind.
         own_args: arguments that only this program of the experiment has.
-        unobserved: why the samples of a script could not be counted, or its warm-up not separated.
+        unobserved: why a script's samples could not be counted, or its warm-up could not be separated.
         exchange_share: the mean share of the epochs spent exchanging or waiting for other ranks.
         same: values that must be equal in all runs of a claim, by name.
-        machines: (boot id, name) of each.
-        memory: the least and the most bytes that a machine has.
-        learned: the first and the last value of each loss, or of another figure of evaluations.
+        machines: the (boot id, name) of each machine.
+        memory: the bytes of the machine with the least memory and of that with the most.
+        learned: the first and the last value of each loss or other evaluation figure, by name.
         side: if made for a comparison: the comparison's id, `A` or `B`, and the label of the side.
-        slowed: the causes that slowed it, as sentences.
-        began: when its processes started, in seconds since 1970 UTC.
-        ended: when they had ended.
+        slowed: a sentence for each cause that slowed the run.
+        began: when the run's processes started, in seconds since 1970 UTC.
+        ended: when all processes of the run had ended.
     """
 
     path: str = ""
@@ -105,7 +105,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
 
     @property
     def cell(self) -> str:
-        """The name of the run's row in its block: its layout and axes."""
+        """The name of the run's row in its block: the layout and the values of the axes."""
         return " ".join([self.layout, *(str(value) for value in self.axes.values())])
 
 
@@ -130,7 +130,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     fields = {
         **msgspec.structs.asdict(launch),  # experiment, target, program, measure, ...
         "path": path,
-        # Several runs may share an imported id, but not the start as well.
+        # Imported runs may share an id, but not also the start.
         "id": f"{launch.id} {launch.started}",
         "status": record.status,
         "reason": f"{record.reason}; hint: {hint}" if hint and record.reason else record.reason,
@@ -176,7 +176,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
 
 
 def _option_axes(launch: Launch, layout: Layout) -> dict[str, str]:
-    """Return the target's options that affect speed, as axes; unlike values of nodes are joined by a plus."""
+    """Return the target's options that affect speed, as axes. A plus joins unlike values of nodes."""
     axes = {}
     for name, kind in launch.option_axes.items():
         value = launch.options.get(name)
@@ -222,7 +222,7 @@ def _changes_speed(name: str) -> bool:
 
 
 def _args(launch: Launch) -> dict[str, dict[str, Any]]:
-    """Split a run's args, without axes and data path, into those that tell blocks apart and those of one program."""
+    """Split a run's args, without axes and data path, into args that separate blocks and args of one program."""
     own = {key for keys in launch.definition.get("program_args", {}).values() for key in keys}
     told = {key: value for key, value in launch.args.items() if key not in {DATA_DIR, *launch.axes}}
     return {
@@ -241,10 +241,10 @@ def _share(metrics: dict[str, float], part: str, whole: str) -> float | None:
 
 
 def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
-    """Return the hash of the sources as the ranks reported it, or else that of the checkout.
+    """Return the hash of the sources that the ranks reported, or else the hash of the checkout.
 
-    A script's rank reports only the hash of the script, which precedes that of the checkout: an image may contain a
-    different script.
+    The ranks of a script report only the hash of the script. Return both hashes, because an image may contain a
+    different script than the checkout.
     """
     told = [fact for fact in facts if "sources_sha256" in fact]
     started = _values([fact for fact in facts if fact.get("program_sha256")], "program_sha256")
@@ -253,7 +253,7 @@ def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
 
 
 def _image(record: Record) -> str:
-    """Return the image's digest or id from before the launch, or as the pods report it; tags may be moved."""
+    """Return the image's digest or id, from before the launch or from the pods. Tags are unsafe: they may be moved."""
     image = record.launch.image or {}
     exits = record.outcome.exits if record.outcome else []
     pulled = _values([end.place for end in exits if "digest" in end.place], "digest", " ")
@@ -261,7 +261,7 @@ def _image(record: Record) -> str:
 
 
 def _device_from_outside(record: Record) -> str:
-    """Name the device of a run whose ranks did not: by the machines of its pods, or as the runner sees it."""
+    """Name the device of a run whose ranks named none: the machines of its pods, or the runner's own GPU or CPU."""
     here = facts_here(record.launch)
     places = [end.place for end in record.outcome.exits] if record.outcome else []
     if machines := {place["machine"] for place in places if place.get("machine")}:

@@ -1,8 +1,8 @@
-"""Compute intervals, tests and the number of repeats they need.
+"""Compute confidence intervals, tests, and the number of repeats that a result needs.
 
-Times are compared on the log scale, because run times are positive and their noise is multiplicative. There a ratio is
-a difference, to which Welch's t interval applies (B. L. Welch, Biometrika 34, 1947). With three repeats a side its
-simulated coverage is nominal, while that of a bootstrap or of mean +- sigma is far too low.
+Times are compared on the log scale, because run times are positive and their noise is multiplicative. On this scale a
+ratio is a difference, so Welch's t interval applies (B. L. Welch, Biometrika 34, 1947). In simulations with three
+repeats a side, this interval has its nominal coverage, but a bootstrap or mean +- sigma covers far too little.
 """
 
 import math
@@ -17,12 +17,11 @@ from typing import Any
 LEVEL = 0.95
 CONFIDENCE = "95%"
 SIGNIFICANT = 1 - LEVEL
-"""The p-value below which a difference is significant."""
 POWER = 0.9
 FEWEST = 3
-"""Repeats that a claim needs, whatever their spread."""
+"""Repeats of each side that a claim needs, however small the spread."""
 MOST = 10_000
-"""The most repeats ever proposed; beyond, use another machine or longer runs."""
+"""The most repeats that are proposed. If more are needed, use another machine or longer runs."""
 _LARGEST_EXPONENT = 700.0
 _EQUAL = 1e-12
 """Logarithms closer than this differ only by the rounding of floats."""
@@ -30,7 +29,7 @@ _EQUAL = 1e-12
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its interval; `low` and `high` are None if there are too few repeats."""
+    """A value and its interval. `low` and `high` are None if there are too few repeats."""
 
     value: float
     low: float | None = None
@@ -47,11 +46,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean, or a difference of means, of natural logarithms, and its spread.
+    """A mean of natural logarithms, or a difference of two such means, and its spread.
 
-    `samples` has the variance (None if no two values differ) and the size of each sample: two samples for two
-    independent sides, one for differences within pairs of runs. `widened` is the factor by which the order of the runs
-    increases the standard error.
+    `samples` has the variance and the size of each sample: two samples for two independent sides, or one sample for
+    differences within pairs of runs. The variance is None if no two values differ. `widened` is the factor by which
+    the order of the runs increases the standard error.
     """
 
     log: float
@@ -66,7 +65,7 @@ class Difference:
 
     @property
     def freedom(self) -> float:
-        """The degrees of freedom by Welch and Satterthwaite, n - 1 for one sample. Needs an `error`."""
+        """The degrees of freedom by Welch and Satterthwaite, or n - 1 for one sample. `error` must not be None."""
         shares, counts = self._shares(), (count for _, count in self.samples)
         total = sum(shares)
         return 1 / sum((share / total) ** 2 / (count - 1) for share, count in zip(shares, counts, strict=True))
@@ -77,7 +76,7 @@ class Difference:
 
     @property
     def p(self) -> float | None:
-        """The two-sided p-value of "no difference"; None if the error is unknown."""
+        """The two-sided p-value of the hypothesis "no difference"; None if the error is unknown."""
         return self.error and min(1.0, 2 * float(_special().stdtr(self.freedom, -abs(self.log) / self.error)))
 
     def estimate(self) -> Estimate:
@@ -88,7 +87,7 @@ class Difference:
         return Estimate(*(math.exp(min(log, _LARGEST_EXPONENT)) for log in (self.log, *ends)))
 
     def with_repeats(self, counts: Sequence[int]) -> "Difference":
-        """Return the difference for samples of the same variance but other sizes."""
+        """Return the difference as if the samples had other sizes but the same variances."""
         samples = zip(self.samples, counts, strict=True)
         return replace(self, samples=tuple((variance, count) for (variance, _), count in samples))
 
@@ -107,7 +106,7 @@ def typical(seconds: list[float]) -> Estimate:
 def welch(base: list[float], other: list[float]) -> Difference:
     """Return mean ln base - mean ln other for independent samples.
 
-    The estimate is the ratio base / other, which is the speed-up if both are times of the same work. The interval is
+    The estimate is the ratio base / other: the speed-up, if both samples are times of the same work. The interval is
     Welch's t interval of the logarithms: d +- t sqrt(v1/n1 + v2/n2), degrees of freedom by Welch and Satterthwaite.
     """
     logs = [[math.log(value) for value in side] for side in (base, other)]
@@ -116,7 +115,7 @@ def welch(base: list[float], other: list[float]) -> Difference:
 
 
 def paired(base: list[float], other: list[float]) -> Difference:
-    """Return the mean of ln base - ln other over pairs, in which effects common to a pair cancel."""
+    """Return the mean of ln base - ln other over pairs of runs. Effects common to both runs of a pair cancel."""
     return _mean([math.log(first) - math.log(second) for first, second in zip(base, other, strict=True)])
 
 
@@ -126,10 +125,7 @@ def vary(values: Sequence[float]) -> bool:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for multiple tests by Holm's method (S. Holm, Scand. J. Statist. 6, 1979).
-
-    In ascending order, the k-th of m adjusted values is the largest (m - j + 1) p(j) with j <= k.
-    """
+    """Return p-values adjusted for multiple tests by Holm's method (S. Holm, Scand. J. Statist. 6, 1979)."""
     adjusted = [1.0] * len(values)
     largest = 0.0
     for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
@@ -148,7 +144,7 @@ def karp_flatt(speedup: float, processes: int) -> float | None:
 def accuracies_agree(first: float, second: float, samples: int) -> bool:
     """Return whether two accuracies agree within the sampling error of a test set of `samples`.
 
-    Uses the two-proportion z interval with the pooled share, but always allows a difference of one correct answer.
+    Use the two-proportion z interval with the pooled share, but always allow a difference of one correct answer.
     """
     quantile = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
     pooled = (first + second) / 2
@@ -159,7 +155,8 @@ def accuracies_agree(first: float, second: float, samples: int) -> bool:
 def more_for_width(difference: Difference, share: float, tests: int = 1) -> int | None:
     """Return how many more repeats of each side narrow the interval to +- `share`, for example 0.05.
 
-    The interval is corrected for `tests` simultaneous tests. None if the spread is unknown, or beyond `MOST`.
+    The interval is corrected for `tests` simultaneous tests. Return None if the spread is unknown, or more than
+    `MOST` repeats are needed.
     """
 
     def narrow(more: int) -> bool:
@@ -172,10 +169,10 @@ def more_for_width(difference: Difference, share: float, tests: int = 1) -> int 
 def repeats_to_find(difference: Difference, effect: float, power: float = POWER, tests: int = 1) -> int | None:
     """Return how many repeats of each side find a difference of `effect` on the log scale with this power.
 
-    The test is corrected for `tests` simultaneous tests. The spread is itself an estimate, so the power is that
-    expected over all spreads that could have led to the observed one: sqrt(n / v) effect must reach the quantile of a
+    The test is corrected for `tests` simultaneous tests. The spread is itself an estimate, so the power is the mean
+    over all spreads that could have led to the observed spread: sqrt(n / v) effect must reach the quantile of a
     noncentral t distribution with the spread's degrees of freedom (Julious and Owen, Pharmaceut. Statist. 5, 2006).
-    For a known spread this is the usual (t + z)^2 v / d^2. None if the spread is unknown, or beyond `MOST`.
+    Return None if the spread is unknown, or more than `MOST` repeats are needed.
     """
 
     def found(repeats: int) -> bool:
@@ -200,15 +197,15 @@ def _fewest(enough: Callable[[int], bool], first: int) -> int | None:
 
 @lru_cache(maxsize=4096)
 def t_quantile(freedom: float, level: float = LEVEL) -> float:
-    """Return the two-sided quantile of Student's t; the degrees of freedom may be fractional."""
+    """Return the two-sided quantile of Student's t. Degrees of freedom may be fractional."""
     return float(_special().stdtrit(freedom, (1 + level) / 2))
 
 
 @cache
 def _special() -> Any:
-    """Import SciPy's functions on first use, which takes longer than most commands.
+    """Import SciPy's functions on first use, because the import takes longer than most commands.
 
-    Keeping NumPy's OpenBLAS from starting its threads, which are not needed here, saves a third of that time.
+    Without the threads of NumPy's OpenBLAS, the import takes a third less time.
     """
     threads = os.environ.get("OPENBLAS_NUM_THREADS")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -226,7 +223,7 @@ def _mean(logs: list[float]) -> Difference:
 
 
 def _center(values: list[float]) -> float:
-    """Return the mean, which for equal values is exactly their value."""
+    """Return the mean, without rounding if all values are equal."""
     first = values[0]
     return first + statistics.fmean([value - first for value in values])
 

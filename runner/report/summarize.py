@@ -25,7 +25,7 @@ _Share = Annotated[float, msgspec.Meta(gt=0, le=1)] | None
 
 
 class Contents(NamedTuple):
-    """The runs below a folder, and notes such as one for each unreadable file."""
+    """The runs below a folder, and notes for the user, for example on each unreadable file."""
 
     runs: list[RunSummary]
     notes: list[str]
@@ -65,8 +65,8 @@ class _Definition(msgspec.Struct):
 def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block], list[str]]:
     """Read a results folder and compare the runs of one experiment, or of all.
 
-    Return the blocks, and notes such as one for each file left out. Raises RequestError if the folder is missing, or
-    there are no runs of the experiment.
+    Return the blocks, and notes for the user, for example on each file left out. Raises RequestError if the folder is
+    missing or has no runs of the experiment.
     """
     runs, notes = runs_of(results, experiment)
     if not runs:
@@ -75,7 +75,7 @@ def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block]
 
 
 def runs_of(results: Path, experiment: str | None) -> Contents:
-    """Read the runs of one experiment, or all runs. Raises RequestError if there are none of the experiment."""
+    """Read the runs of one experiment, or all runs. Raises RequestError if the experiment has no runs."""
     runs, notes = read_results(results)
     if experiment is not None:
         require_experiment(results, experiment, {run.experiment for run in runs})
@@ -84,7 +84,7 @@ def runs_of(results: Path, experiment: str | None) -> Contents:
 
 
 def require_experiment(results: Path, experiment: str, known: Iterable[str]) -> None:
-    """Raise RequestError unless `experiment` is among the known ones."""
+    """Raise RequestError unless the experiment is known."""
     if experiment not in known:
         raise RequestError(f"{results}: no runs of '{experiment}'{did_you_mean(experiment, sorted(known))}")
 
@@ -104,11 +104,11 @@ def blocks_of(results: Path, runs: list[RunSummary]) -> list[Block]:
 
 
 def _definition(folder: Path) -> dict[str, Any]:
-    """Read a record's definition for the table; return {} if it is invalid."""
+    """Return the definition in a run's record; {} if the parts that tables use are invalid."""
     try:
         definition = read_run(folder, folder).launch.definition
         baseline = msgspec.convert(definition, _Definition).baseline or {}
-        Layout.parse(baseline.get("layout", "1x1"))  # printed commands contain it
+        Layout.parse(baseline.get("layout", "1x1"))  # printed commands contain the layout
     except (OSError, ValueError):
         return {}
     return definition
@@ -136,12 +136,12 @@ def read_results(results: Path) -> Contents:
 
 
 def read_run(folder: Path, below: Path) -> Record:
-    """Read the record of a run. Raises ValueError or OSError if it is broken, or its path below `below` has a link."""
+    """Read a run's record. Raises ValueError or OSError if it is broken, or its path below `below` has a link."""
     return read_record(read_file(folder / RECORD, LARGEST_RECORD, below=below))
 
 
 def fate_of(record: Record, folder: Path) -> Record:
-    """Update the status of a record that still says `running` if its run has ended; nothing is written."""
+    """Correct the status of a record that says `running` if the run has ended, without writing to the file."""
     if record.launch.by_hand:
         from runner.records.folder import RunFolder
 

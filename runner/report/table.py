@@ -25,7 +25,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Table(Grid):
-    """A block as text: common facts above, a line for each row, published rows (maybe none), notes below."""
+    """A block as text: facts common to all rows, a line for each row, published rows (maybe none), and notes."""
 
     common: list[str] = field(default_factory=list)
     published: Grid = field(default_factory=Grid)
@@ -71,7 +71,7 @@ def _each(counts: set[int]) -> str:
 
 
 def _published(block: Block) -> Grid:
-    """Lay out the published figures: `speed-up` is computed from published times, `printed` is as published."""
+    """Lay out published figures. `speed-up` is computed from published times, `printed` is the published speed-up."""
     if not block.definition.get("published"):
         return Grid()
     from runner.definitions.published import figures  # slow to import
@@ -98,7 +98,10 @@ def _figure(form: str, value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A grid to be drawn: heads of several lines, footnotes, dropped columns, and columns with one value only."""
+    """A grid to be drawn, with several lines for each head.
+
+    `left_out` names dropped columns. `equal` has the name and value of each column whose cells are equal.
+    """
 
     head: list[list[str]]
     lines: list[list[str]]
@@ -114,7 +117,7 @@ class Fitted:
 
 
 def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
-    """Make a grid fit a number of columns with as few changes as possible; return the narrowest form if none fits."""
+    """Make a grid fit a number of characters with as few changes as possible. If no form fits, return the narrowest."""
     form = _as_it_is(grid)
     steps: list[Callable[[Fitted], Fitted]] = [
         lambda form: replace(form, gap=2),
@@ -132,7 +135,7 @@ def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
 
 
 def with_footnotes(grid: Grid) -> Fitted:
-    """Move the long reasons of a grid to footnotes."""
+    """Move long reasons in the last column to footnotes."""
     return _with_footnotes(_as_it_is(grid))
 
 

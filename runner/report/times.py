@@ -9,22 +9,23 @@ from typing import Any, NamedTuple
 from runner.records.schema import Load, Observed, RankFacts, Record
 
 PARTS = ("data", "compute", "communication", "straggler", "other")
-"""The parts of an epoch as recorded; `data` is counted in `compute` if the program does not mark it."""
+"""The parts of an epoch's time in records. `compute` includes `data` if the program does not mark waits for data."""
 SHOWN = ("data", "compute", "core", "communication", "straggler", "other")
-"""The parts of an epoch as shown, where waiting for a core is separate from computing."""
+"""The parts of an epoch's time as shown to users: waiting for a core is separate from computing."""
 DATA, COMPUTE = ("data",), ("compute", "other")
 LEAST_WITHOUT_CORE = 0.05
-"""Share of an epoch: a shorter wait for a core may be CPU time of the other parts."""
+"""Waiting for a core is shown from this share of an epoch: a smaller share may be CPU time of other parts."""
 MOST_PERCENT = 5.0
-"""Percentage of the machine or of the time: it slows a run by up to 5%, the smallest difference that most comparisons
-ask for."""
+"""Disturbances up to this percentage of the machine or the time are ignored. They slow a run by up to 5%, the smallest
+difference that most comparisons ask for."""
 QUIET_CORES = 0.15
-"""On two cores, the system and the runner took 0.05 to 0.08 cores; at 0.4 cores, two processes took 28% longer."""
+"""Other processes that use fewer cores are ignored. On two cores, the system and the runner used 0.05 to 0.08 cores.
+Other processes on 0.4 cores made two processes take 28% longer."""
 IDLE_CORES = 1.0
-"""While a whole core is idle, none of the run's processes waits for one, whatever others take of the rest."""
+"""While a whole core is idle, no process of the run waits for a core, whatever other processes use."""
 _SWAPPED = "swapped_bytes_per_second"
 MOST_SWAPPED = 1_000_000.0
-"""Bytes per second: 250 pages of about 0.1 ms disk time each are 2.5% of the time."""
+"""Fewer swapped bytes per second are ignored: 250 pages, at about 0.1 ms of disk time each, take 2.5% of the time."""
 
 
 class Link(NamedTuple):
@@ -37,10 +38,10 @@ class Link(NamedTuple):
 
 @dataclass
 class RankTimes:
-    """A rank and its epochs, each with the seconds of its parts and with shares.
+    """A rank, and for each epoch the seconds of its parts and some shares.
 
-    `cpu_share` is the CPU time, and `throttled_share` the time throttled by a CPU quota, both relative to the epoch;
-    `slowest_share` is the share of the steps in which no rank was slower.
+    `cpu_share` and `throttled_share` are the CPU time and the time throttled by a CPU quota, divided by the epoch's
+    time. `slowest_share` is the share of the epoch's steps in which no rank was slower.
     """
 
     rank: int
@@ -53,37 +54,37 @@ class RankTimes:
 
     @cached_property
     def seconds(self) -> list[float]:
-        """The seconds of each epoch; 1 for an epoch without steps, to divide by."""
+        """The seconds of each epoch. An epoch without steps gets 1, because shares are divided by these seconds."""
         return [seconds or 1.0 for seconds in self.seconds_of(*PARTS)]
 
     @property
     def name(self) -> str:
-        """The rank with its node and host, for example `rank 1 (node 0, here)`."""
+        """The rank with its node and host, for example `rank 1 (node 0, gpu-host)`."""
         return f"rank {self.rank} (node {self.node}{f', {self.host}' if self.host else ''})"
 
     def seconds_of(self, *parts: str) -> list[float]:
-        """Return the total seconds of some parts in each epoch."""
+        """Return the sum of the seconds of some parts for each epoch."""
         return [sum(epoch.get(f"{part}_seconds", 0.0) for part in parts) for epoch in self.epochs]
 
     def mean(self, *parts: str) -> float:
-        """Return the mean over epochs of the total share of some parts."""
+        """Return the share of an epoch that some parts take together, averaged over epochs."""
         each = zip(self.seconds_of(*parts), self.seconds, strict=True)
         return statistics.fmean(own / whole for own, whole in each)
 
     def reported(self, name: str) -> list[float]:
-        """Return the values of a share in the epochs that have it."""
+        """Return the values of a share such as `cpu_share` from the epochs that report a value."""
         return [epoch[name] for epoch in self.epochs if name in epoch]
 
     def mean_reported(self, name: str) -> float | None:
-        """Return the mean of a share over the epochs that have it; None if none has."""
+        """Return the mean of a share over the epochs that report a value; None if no epoch does."""
         told = self.reported(name)
         return statistics.fmean(told) if told else None
 
     def shown(self) -> dict[str, float]:
         """Return the mean share of each part of `SHOWN`.
 
-        Computing beyond the process's CPU time counts as waiting for a core. That is a lower bound, because other
-        parts use CPU time too. It does not apply to GPUs, which compute without a core.
+        If the device is the CPU, computing beyond the process's CPU time counts as waiting for a core. The wait may
+        have been longer, because other parts use CPU time too.
         """
         shares = {part: self.mean(part) for part in PARTS}
         cpu, waited = self.reported("cpu_share"), 0.0
@@ -96,9 +97,9 @@ class RankTimes:
 
 @dataclass(frozen=True)
 class Times:
-    """The times of all ranks of a run over the same stretch of the training, and its links.
+    """The times of all ranks of a run over the same stretch of the training, and the links between ranks.
 
-    `stretch` describes the stretch: a number of epochs, or the steps of a script after the warm-up.
+    `stretch` describes this stretch in words: a number of epochs, or the steps of a script after the warm-up.
     """
 
     ranks: list[RankTimes]
@@ -107,11 +108,11 @@ class Times:
 
     @property
     def knows_exchange(self) -> bool:
-        """Whether exchanging was measured apart from computing."""
+        """Whether the time of exchanges between ranks was measured separately from computing."""
         return all(rank.knows_exchange for rank in self.ranks)
 
     def mean(self, *parts: str) -> float:
-        """Return the mean over ranks and epochs of the total share of some parts."""
+        """Return the share of an epoch that some parts take together, averaged over ranks and epochs."""
         return statistics.fmean(rank.mean(*parts) for rank in self.ranks)
 
     def shown(self) -> dict[str, float]:
@@ -121,7 +122,7 @@ class Times:
 
 
 def times_of(record: Record) -> Times | None:
-    """Read how each rank spent its time; None unless the epochs or the observed script show it for every rank."""
+    """Return how each rank spent its time, in epochs or as observed in a script; None if any rank has no times."""
     told = [row["time_by_rank"] for row in record.epochs if "time_by_rank" in row]
     told = [by_rank for by_rank in told if len(by_rank) == len(record.ranks)]
     if not told:
@@ -136,9 +137,10 @@ def times_of(record: Record) -> Times | None:
 
 
 def _of_script(record: Record) -> Times | None:
-    """Return the times observed in a script's processes; exchanging may count as computing.
+    """Return the times observed in a script's processes; None unless all processes were observed.
 
-    The shortest exchange of any rank is taken as free of waiting, and what exceeds it as waiting for other ranks.
+    The rank with the shortest exchange is assumed not to wait. The other ranks wait for the time beyond this exchange.
+    If any exchange was not timed, exchanging counts as computing.
     """
     seen = [rank.observed for rank in record.ranks if rank.observed and rank.observed.seconds_after_warmup]
     if not seen or len(seen) < len(record.ranks):
@@ -158,7 +160,7 @@ def _of_script(record: Record) -> Times | None:
 
 
 def _exchange(seen: Observed) -> float | None:
-    """Return the seconds in collectives, or as extrapolated from the backward passes that DDP timed."""
+    """Return the seconds of exchanges: in collectives, or extrapolated from backward passes that DDP timed."""
     if seen.exchange_seconds_a_backward is None or seen.accumulation != 1:
         return seen.collective_seconds_after_warmup
     return seen.exchange_seconds_a_backward * ((seen.steps or 0) - (seen.warmup_steps or 0))
@@ -171,12 +173,12 @@ def _rank(rank: RankFacts, epochs: list[dict[str, float]], *, knows_exchange: bo
 
 
 def disturbances(record: Record) -> list[str]:
-    """Return the disturbances of a run with their figures, as far as its nodes reported their load."""
+    """Return the disturbances of a run, with figures, that the reported load of its nodes shows."""
     return [what for _, found in _by_machine(record) for what in found]
 
 
 def is_load_known(record: Record) -> bool:
-    """Return whether each node of a run reported the load of its machine and the run's part of it."""
+    """Return whether each node of a run reported the CPU load of its machine and how much the run itself caused."""
     facts, told = _facts(record), {"cpu_percent", "own_cpu_percent"}
     reported = {load.node for load in record.load if facts[load.node].get("machine_cores") and told <= load.mean.keys()}
     return bool(reported) and reported >= {rank.node for rank in record.ranks}
@@ -221,7 +223,7 @@ def _hindered(loads: list[Load]) -> list[str]:
         "gpu_throttled_percent": "GPUs were throttled by temperature or power supply",
         "gpu_shared_percent": "other processes were on the GPUs",
     }
-    # Nodes on one machine report the same, so the maximum is enough.
+    # Nodes on one machine report the same figures, so the maximum is enough.
     most = {name: max(load.mean.get(name, 0.0) for load in loads) for name in (*hindrances, _SWAPPED)}
     found = [f"{what} {most[name]:.0f}% of the time" for name, what in hindrances.items() if most[name] > MOST_PERCENT]
     if most[_SWAPPED] > MOST_SWAPPED:

@@ -1,8 +1,8 @@
 """Compare the runs of two versions, A and B, and judge each cell.
 
-Runs made for a comparison come in pairs of adjacent runs, in the order AB BA AB BA, and are compared within the pairs:
-slow changes affect both runs of a pair alike, and the next pair reverses the sign of a linear drift. Other runs are
-compared as two independent samples, by Welch's test.
+Runs made for a comparison come in pairs of adjacent runs, in the order AB BA AB BA, and are compared within the pairs.
+Slow changes of the machine affect both runs of a pair alike, and the next pair reverses the sign of a linear drift.
+Other runs are compared as two independent samples, by Welch's test.
 """
 
 import math
@@ -34,9 +34,8 @@ from runner.report.statistics import (
 
 FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference shown", "not comparable"
 VERSIONS = ("code", "lock file", "image", "torch", "NCCL", "Python")
-"""The fields in which two versions may differ."""
 CHOICES = (*VERSIONS, "program", "args", "threads per process")
-"""The fields in which sides made for the comparison may differ, for example those of two definitions."""
+"""What may differ between A and B: `VERSIONS`, or all `CHOICES` if the runs were made for the comparison."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,16 @@ class Verdict:
     """The comparison of one cell.
 
     Attributes:
-        a: the runs of side A; None if there are none.
-        b: the runs of side B.
-        on_both: the number of runs found on both sides, which are ignored.
-        verdict: `FASTER`, `SLOWER`, `SAME` or `NOT_COMPARABLE`, of B.
+        a, b: the cell's runs on each side; None if there are none.
+        on_both: the number of runs that are ignored because both sides contain them.
+        verdict: `FASTER`, `SLOWER`, `SAME` or `NOT_COMPARABLE`, said of B.
         why: the reason if the cell is not comparable or not decided.
-        ratio: the typical time of B over that of A.
+        ratio: the typical time of B divided by the typical time of A.
         adjusted_p: the p-value after Holm's correction over all cells.
-        small: whether the interval lies within the difference to detect.
-        decided: whether B is faster or slower, or the difference is small.
-        proposed: the repeats of each side that find the difference to detect in nine of ten comparisons.
-        differs: the differences between the sides, each with two values.
+        small: whether both ends of the interval are smaller than the difference to detect.
+        decided: whether B is `FASTER` or `SLOWER`, or the difference is small.
+        proposed: repeats of each side with which nine of ten comparisons find the difference to detect.
+        differs: a sentence with two values for each property that differs between the sides.
     """
 
     name: str
@@ -72,7 +70,7 @@ class Verdict:
 
     @property
     def in_pairs(self) -> bool:
-        """Whether all runs are pairs: made for one comparison, with the same repeats on both sides."""
+        """Whether the cell's runs were made in pairs: for one comparison, with equal repeat numbers on both sides."""
         if not self.a or not self.b:
             return False
         of_a, of_b = self.a.first.side, self.b.first.side
@@ -84,12 +82,12 @@ class Verdict:
 
     @property
     def repeats(self) -> int:
-        """The number of complete runs of the side that has fewer."""
+        """The number of complete runs on the side with fewer complete runs."""
         return min(len(side.complete) if side else 0 for side in (self.a, self.b))
 
 
 def exit_code(verdicts: list[Verdict]) -> int:
-    """Return 1 if B is slower in any cell, other than by a small difference, 4 if any cell is undecided, else 0.
+    """Return 1 if B is slower in any cell and the difference is not small, else 4 if any cell is undecided, else 0.
 
     A cell that only B has does not count as undecided.
     """
@@ -99,7 +97,7 @@ def exit_code(verdicts: list[Verdict]) -> int:
 
 
 def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdict]:
-    """Compare the runs of two sides, cell by cell; `detect` is the difference to detect: 0.05 is 5%."""
+    """Compare the runs of sides A and B in each cell. `detect` is the difference to detect: 0.05 is 5%."""
     of_a = {*map(id, a)}
     both = timed_alike([*a, *b], lambda run: (id(run) in of_a, run.experiment, run.cell))
     series = Series(both)
@@ -137,7 +135,7 @@ def _difference(cell: Verdict, series: Series) -> Difference | str:
 
 
 def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
-    # Disturbances affect both sides if these were `made` for the comparison in turn.
+    # Disturbances affect both sides alike if the runs were `made` for the comparison in turn.
     runs, sides = [*a.complete, *b.complete], [("A", a), ("B", b)]
     may_differ = CHOICES if made else VERSIONS
     for run in (*a.runs, *b.runs):
@@ -182,10 +180,10 @@ def _verdict(cell: Verdict, difference: Difference, adjusted_p: float | None, de
 
 
 def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Verdict]:
-    """Match the cells of two sides; if both have just one at a place, whatever else differs between them.
+    """Match the cells of sides A and B by experiment, layout, axes and the rest of `BlockKey`.
 
-    Experiments of different names match if each side has only one. Runs on both sides are left out, because they would
-    make the difference look smaller than it is.
+    The rest is ignored if each side has only one cell of this layout and axes, and the experiment if each side has only
+    one experiment. Runs on both sides are left out, because they would make the difference look too small.
     """
     one_each = len({run.experiment for run in a}) == len({run.experiment for run in b}) == 1
     places: dict[Any, list[dict[Any, list[RunSummary]]]] = defaultdict(lambda: [defaultdict(list), defaultdict(list)])
@@ -208,7 +206,7 @@ def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Verdict]:
 
 
 def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
-    """Return the head of the table, and a row for each cell."""
+    """Return the table as rows: first the heads of the columns, then a row for each cell."""
     measures = {side.first.measure for cell in verdicts for side in (cell.a, cell.b) if side}
     unit = measures.pop().replace("_", " ") if len(measures) == 1 else "seconds"
     rows: list[tuple[str, ...]] = [
@@ -265,7 +263,7 @@ def _of_side(side: CellRuns) -> list[str]:
 
 
 def to_plain(a: str, b: str, verdicts: list[Verdict], detect: float) -> dict[str, Any]:
-    """Return the comparison as plain values; scripts rely on the names of the fields."""
+    """Return the comparison as a dict for JSON. Scripts rely on the names of the keys."""
     return {
         "a": a,
         "b": b,

@@ -1,6 +1,6 @@
 """Read the details of single runs from their records: provenance, phases, curves and load.
 
-A reported value that is not a number becomes None, which is a gap in a plot.
+A reported value that is not a number becomes None: a gap in a plot.
 """
 
 import shlex
@@ -22,9 +22,9 @@ from runner.report.summarize import BROKEN
 from trainkit import files
 
 MOST_BYTES = 64_000_000
-"""Bytes of records that are read for a page; it lacks the details of further runs."""
+"""Bytes of records that are read for a page. The page lacks the details of further runs."""
 MOST_POINTS = 120
-"""Points of a curve; longer ones are thinned."""
+"""Points of a curve. Longer curves are thinned."""
 MOST_MESSAGES = 5_000
 MOST_RAW_BYTES = 32_000_000
 _LONGEST = 200
@@ -41,9 +41,9 @@ class Details:
     Attributes:
         provenance: host, commit, versions and so on, by name; "" if unknown.
         command: the distinct commands of the nodes.
-        seconds: the seconds of each phase, and `train`, `total` and `wall`.
-        curves: the (epoch, seconds of training until its end, value) of each curve, by name.
-        load: the (seconds, mean over nodes and devices) of each figure, by name.
+        seconds: the seconds of each phase, of training (`train`), program (`total`) and run (`wall`).
+        curves: the points of each curve, by name: (epoch, seconds of training until the epoch's end, value).
+        load: the points of each load figure, by name: (seconds, mean over nodes and devices).
         rates: the operations whose bus bandwidth is a metric.
     """
 
@@ -56,7 +56,7 @@ class Details:
 
 
 class DetailReader:
-    """Read the records of runs, up to `MOST_BYTES`; `left_out` counts records that are too large or broken."""
+    """Read the records of runs, up to `MOST_BYTES`. `left_out` counts records that are too large or broken."""
 
     def __init__(self) -> None:
         self.left_out = 0
@@ -77,7 +77,7 @@ class DetailReader:
         return self._read[run.path]
 
     def messages(self, run: RunSummary) -> Rates:
-        """Return the bus bandwidths of a run by operation, as (bytes of a message, bytes per second)."""
+        """Return the bus bandwidths of a run by operation: pairs of (bytes of a message, bytes per second)."""
         folder = RunFolder(Path(run.path))
         try:
             for _, path in folder.raw_files(Layout.parse(run.layout)).printed():
@@ -155,7 +155,7 @@ def _load(nodes: list[Load]) -> dict[str, list[tuple[float, float]]]:
 
 
 def _messages(path: Path, below: Path) -> Rates:
-    """Read the bandwidth of each operation and size from a process's output. Raises ValueError if it is too long."""
+    """Read the bandwidth of each operation and size from an output. Raises ValueError if the output is too long."""
     rates: dict[str, dict[float, float]] = {}
     with files.open_file(path, below) as file:
         if file.seek(0, 2) > MOST_RAW_BYTES:
@@ -173,6 +173,6 @@ def _message(event: Event) -> tuple[str, float, float] | None:
 
 
 def thinned(values: list[Any]) -> list[Any]:
-    """Return at most `MOST_POINTS` of some values, evenly spaced, and the last one."""
+    """Return at most `MOST_POINTS` of some values: evenly spaced values and the last value."""
     step = -(-len(values) // (MOST_POINTS - 1)) or 1
     return [*values[:-1:step], *values[-1:]]

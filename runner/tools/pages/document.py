@@ -1,4 +1,4 @@
-"""Lay out blocks as a page with a section for each; the newest blocks come first until the page is full."""
+"""Lay out blocks as sections of a page. The newest blocks are chosen until the page is full."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -21,7 +21,7 @@ MOST_BYTES = 980_000
 MOST_PLOTS = 48
 """Each plot takes a tenth of a second and about ten thousand bytes."""
 FEWEST_PLOTS = 3
-"""Plots of each block, until `MOST_PLOTS` is reached."""
+"""Plots that each block may have until the page has `MOST_PLOTS`."""
 MOST_BLOCKS = 30
 _RESERVED = 60_000
 """Bytes kept for the head of the page and the list of blocks that are not on it."""
@@ -95,13 +95,13 @@ def _counted(blocks: list[Block]) -> list[str]:
 
 
 def _plot_prefix(place: int, experiment: str) -> str:
-    """Return the prefix of a block's plot files, which is a safe file name whatever the experiment is called."""
+    """Return a prefix for the names of a block's plot files, safe for any experiment's name."""
     word = "".join(letter if letter.isascii() and (letter.isalnum() or letter == "-") else "-" for letter in experiment)
     return f"{place + 1:02}-{word[:60]}"
 
 
 def _environment() -> Environment:
-    """Return the templates; each text is folded into one printable line and escaped for HTML."""
+    """Return the templates. Each text in a template is folded into one printable line and escaped for HTML."""
     return Environment(
         loader=PackageLoader("runner.tools.pages"),
         undefined=StrictUndefined,

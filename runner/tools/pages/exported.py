@@ -1,4 +1,4 @@
-"""Reduce records to runs for other tools: parameters, tags, metrics, and curves over steps."""
+"""Convert records for tools such as MLflow: to parameters, tags, metrics, and curves over steps."""
 
 import hashlib
 import re
@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """A run for other tools, with names made by `safe_name`; `curves` are values over epochs."""
+    """A run for tools such as MLflow. `safe_name` made the names; `curves` are values over epochs."""
 
     id: str
     experiment: str
@@ -51,7 +51,7 @@ class ExportedRun:
 
 
 def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> Iterator[ExportedRun]:
-    """Yield the runs below a results folder; `notes` gets a note for each unreadable record.
+    """Yield the runs below a results folder, and add a note for each unreadable record to `notes`.
 
     Raises RequestError if there is no such folder, or no run of the experiment.
     """
@@ -71,7 +71,7 @@ def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> It
 
 
 def exported(record: Record) -> ExportedRun:
-    """Reduce a record to a run for other tools. Raises ValueError or another error of `BROKEN` if it is broken."""
+    """Convert a record for other tools. Raises ValueError or another error of `BROKEN` if the record is broken."""
     launch, summary = record.launch, summary_of(record)
     started = _milliseconds(launch.started)
     ended = _milliseconds(record.outcome.ended) if record.outcome else started
@@ -115,7 +115,7 @@ def _word(value: object) -> str:
 
 
 def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
-    """Return the values of each epoch, timed by the start of the run plus the seconds of training up to the epoch."""
+    """Return the values of each epoch, timed as the run's start plus the seconds of training so far."""
     times: dict[int, int] = {}
     curves: dict[str, dict[int, Point]] = {}
     now = float(started_ms)
@@ -131,7 +131,7 @@ def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
 
 
 def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], step: int, time_ms: int) -> None:
-    """Add the values of one epoch, unless an earlier row had them."""
+    """Add the values of one epoch, except values that an earlier row had."""
     for name, value in row.items():
         if name != "epoch_num" and (figure := number(value)) is not None:
             curves.setdefault(f"{kind}.{safe_name(name)}", {}).setdefault(step, Point(step, float(figure), time_ms))

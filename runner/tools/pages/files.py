@@ -1,4 +1,4 @@
-"""Make the page of some results folders and archives, and write it and its plots to files."""
+"""Make the page of some results folders and archives, and write the page and its plots to files."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +19,7 @@ _HERE = Path()
 
 
 def page_of(sources: list[Path], experiment: str | None = None) -> Page:
-    """Make the page of some results folders and archives. Raises RequestError if one is missing."""
+    """Make the page of some results folders and archives. Raises RequestError if a folder is missing."""
     names = [one_line(source.absolute().name or source, 60) for source in sources[:4]]
     title = experiment or ("Results" if names == ["results"] else f"Results: {', '.join(names)}")
     with ExitStack() as stack:
@@ -33,7 +33,7 @@ def page_of(sources: list[Path], experiment: str | None = None) -> Page:
 
 
 def _blocks(folders: list[Path], experiment: str | None, notes: list[str]) -> list[Block]:
-    """Read every run once, even if a folder contains or copies another one, and compare the runs.
+    """Compare the runs of folders. Each run counts once, even if a folder contains or copies another folder.
 
     The path of a run begins with the folder as given.
     """
@@ -55,9 +55,9 @@ def _blocks(folders: list[Path], experiment: str | None, notes: list[str]) -> li
 
 
 def write_report(sources: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> list[str]:
-    """Write the page of some results, and each plot as SVG and PNG if `plots` is given; return lines to print.
+    """Write the page of some results, and each plot as SVG and PNG if `plots` is given. Return lines to print.
 
-    Raises RequestError if the folder for the plots cannot be created.
+    Raises RequestError if the folder `plots` cannot be created.
     """
     page = page_of(sources, experiment)
     html = page.html.encode()

@@ -34,7 +34,7 @@ _SETTINGS = {
 
 
 class Counts(NamedTuple):
-    """The numbers of runs that an export wrote, replaced because they had changed, and found unchanged."""
+    """The numbers of runs that an export added, replaced because the runs had changed, and found unchanged."""
 
     new: int = 0
     replaced: int = 0
@@ -42,10 +42,10 @@ class Counts(NamedTuple):
 
 
 def export(runs: Iterable[ExportedRun], uri: str, say: Callable[[str], None] = lambda _: None) -> Counts:
-    """Write runs to MLflow, except those already there in the same state.
+    """Write runs to MLflow, except runs already stored there in the same state.
 
-    Tags keep the id of a run and a digest of its state. `uri` is that of a tracking server, or `sqlite:///FILE`; `say`
-    gets a line after every thousand runs. Raises RequestError if MLflow is not installed, or the store cannot be
+    Tags in MLflow store the id of a run and a digest of its state. `uri` is the address of a tracking server or `sqlite:///FILE`.
+    `say` gets a line after every thousand runs. Raises RequestError if MLflow is not installed, or the store cannot be
     reached, read or written.
     """
     _check(uri)
@@ -61,10 +61,8 @@ def export(runs: Iterable[ExportedRun], uri: str, say: Callable[[str], None] = l
 
 
 class _Store:
-    """An MLflow store and the kit's runs in it."""
-
     def __init__(self, uri: str) -> None:
-        from mlflow.tracking import MlflowClient  # an optional package
+        from mlflow.tracking import MlflowClient
 
         self.counts: Counter[str] = Counter()
         self._client = MlflowClient(tracking_uri=uri)
@@ -83,7 +81,7 @@ class _Store:
         self.counts["replaced" if mlflow_id else "new"] += 1
 
     def _experiment(self, name: str) -> str:
-        """Return the id of an experiment, created if missing, and load its runs the first time."""
+        """Return the id of an experiment. The first time, load its runs, or create the experiment if it is missing."""
         if name not in self._experiments:
             stored = self._client.get_experiment_by_name(name)
             if stored is not None and stored.lifecycle_stage != "active":
@@ -95,7 +93,7 @@ class _Store:
         return self._experiments[name]
 
     def _runs(self, experiment: str) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield (kit's id, (MLflow's id, digest)) of the kit's runs; an unfinished write has no digest."""
+        """Yield (kit's id, (MLflow's id, digest)) of the kit's runs. The digest of a partly written run is empty."""
         token = None
         while True:
             page = self._client.search_runs([experiment], max_results=_PAGE, page_token=token)
@@ -124,7 +122,7 @@ class _Store:
             self._client.log_batch(number, metrics=metrics[start : start + _MOST_METRICS])
         if run.status != "running":
             self._client.set_terminated(number, _STATUS.get(run.status, "FAILED"), end_time=run.ended_ms)
-        self._client.set_tag(number, _DIGEST, run.digest)  # last, so that an unfinished write has none
+        self._client.set_tag(number, _DIGEST, run.digest)  # last, so that a partly written run has no digest
         return number
 
 
@@ -134,7 +132,6 @@ def without_credentials(uri: str) -> str:
 
 
 def _check(uri: str) -> None:
-    """Raise RequestError unless the address is that of a server or an SQLite file; MLflow accepts more."""
     if uri.startswith(_SERVER):
         return
     path = Path(uri.removeprefix(SQLITE))
@@ -157,7 +154,6 @@ def _import() -> None:
 
 @contextmanager
 def _one_line_errors(uri: str) -> Iterator[None]:
-    """Turn errors of MLflow and its libraries into a RequestError of one line without passwords."""
     try:
         yield
     except KitError:

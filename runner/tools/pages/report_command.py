@@ -37,7 +37,7 @@ def report(
     from runner.tools.pages.files import write_report
     from runner.tools.pages.style import require_plots
 
-    gc.disable()  # like `summarize`
+    gc.disable()  # as in `runner summarize`, to save time
     folders = results or [Path("results")]
     if to is not None:
         _to_mlflow(folders, to, output, experiment, plots)

@@ -48,7 +48,7 @@ def curves(subject: Subject) -> list[Plot | Gap]:
 
 
 def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], over: str) -> Plot | Gap:
-    from matplotlib.ticker import MaxNLocator  # an extra
+    from matplotlib.ticker import MaxNLocator
 
     title = f"{kind.capitalize()} over {over}"
     figure, axes = style.axes()
@@ -110,7 +110,6 @@ def _published(axes: Axes, subject: Subject, kind: str, over: str) -> str:
 
 
 def _after_epochs(drawn: Drawn, kind: str, label: str) -> str:
-    """Describe the values after the last epoch, and whether the cells agree."""
     reported = [(row, curve) for row, details in drawn if (curve := details.curves.get(label))]
     last = ", ".join(f"{row.first.cell} {_value(curve[-1][2], kind)}" for row, curve in reported)
     epochs = {curve[-1][0] for _, curve in reported}
@@ -217,7 +216,6 @@ def _load(subject: Subject, drawn: Drawn, name: str) -> Plot:
 
 
 def _how_busy(means: list[tuple[Row, float]]) -> str:
-    """Describe the load while training, and whether a high load may be due to other processes."""
     full = {row.first.cell: disturbed(row.complete) for row, mean in means if mean >= _BUSY}
     alone = [cell for cell, disturbance in full.items() if not disturbance]
     others = "; ".join(f"{cell} was {disturbance}" for cell, disturbance in full.items() if disturbance)

@@ -24,7 +24,7 @@ _MANY_PROCESSES = 8
 _BAR_INCHES = 0.34
 _LARGEST = 1e6
 _LEAST = 1e-10
-"""Where bitwise equality is drawn on the logarithmic axis."""
+"""The value at which a difference of zero is drawn on the logarithmic axis."""
 _PHASES: dict[str, tuple[str, str, str]] = {
     "launch": ("start and end", MUTED, ""),
     "init": ("rendezvous", SERIES[1], "\\\\"),
@@ -35,14 +35,13 @@ _PHASES: dict[str, tuple[str, str, str]] = {
     "eval": ("tests", SERIES[5], "//"),
     "rest": ("rest of the program", GRID, ""),
 }
-"""The name, colour and hatch of each phase."""
 
 
 def speed_up(subject: Subject) -> Plot | Gap:
-    """Draw speed-up over processes with the ideal line, or cell by cell if there is no ideal common to all cells.
+    """Draw speed-up over processes with the ideal line, or cell by cell if the cells have no common ideal.
 
-    The latter is the case if all cells have equally many processes, or their baselines do not. If there are too many
-    lines or cells, claimed ones and then the largest speed-ups are drawn.
+    Cells have no common ideal if all have equally many processes, or their baselines have different numbers. If
+    there are too many lines or cells, draw claimed speed-ups and then the largest.
     """
     title = "Speed-up"
     rows = [row for row in subject.block.rows if row.speedup and row.seconds and row.baseline]
@@ -72,7 +71,7 @@ def _value(row: Row) -> float:
 
 
 def _lines(rows: list[Row]) -> dict[str, list[Row]]:
-    """Group rows by their axes, and also by nodes if a group has several layouts of equally many processes."""
+    """Group rows by their axes, and also by nodes if rows of a group have equally many processes."""
     lines: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         lines[" ".join(str(value) for value in row.first.axes.values()) or "measured"].append(row)
@@ -138,7 +137,7 @@ def _by_cell(rows: list[Row]) -> Figure:
 
 
 def _bar(row: Row) -> tuple[float, float, float]:
-    """Return a speed-up and the extent of its interval downwards and upwards, bounded to what can be drawn."""
+    """Return a speed-up and how far its interval extends down and up, within bounds that can be drawn."""
     estimate = row.speedup or Estimate(0.0)
     value = _bounded(estimate.value)
     low, high = (_bounded(end or estimate.value) for end in (estimate.low, estimate.high))
@@ -154,7 +153,6 @@ def _highest(rows: list[Row]) -> float:
 
 
 def _conclusion(ranked: list[Row]) -> str:
-    """Describe the first row, which is the best one, and how many other speed-ups may not be claimed."""
     best, base = ranked[0], ranked[0].baseline
     if base is None or best.speedup is None:
         return ""
@@ -180,7 +178,7 @@ def _why_no_speedup(subject: Subject, rows: list[Row]) -> str:
 
 
 def phases(subject: Subject) -> Plot | Gap:
-    """Draw a stacked bar of the phases for each cell: means over its complete runs."""
+    """Draw a stacked bar for each cell: the mean seconds of each phase over the complete runs."""
     title = "Time per phase"
     bars = [(row, shares) for row in subject.measured[:MOST_BARS] if (shares := _shares(subject, row))]
     if not bars:
@@ -205,7 +203,7 @@ def phases(subject: Subject) -> Plot | Gap:
 
 
 def _shares(subject: Subject, row: Row) -> dict[str, float]:
-    """Average the seconds of each phase over a cell's runs; time outside all phases is the rest."""
+    """Average the seconds of each phase over a cell's runs. A program's time outside all phases is `rest`."""
     each = [details.seconds for run in row.complete[:MOST_BARS] if (details := subject.reader(run))]
     runs = []
     for seconds in each:
@@ -233,7 +231,7 @@ def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]])
 
 
 def equality(subject: Subject) -> Plot | None:
-    """Draw how far gradients differ from those of one process, by step; None unless `runner check` measured it.
+    """Draw by step how far gradients differ from those of one process; None unless `runner check` measured this.
 
     Dotted lines are the differences that another order of the ranks causes.
     """

@@ -14,13 +14,12 @@ from runner.tools.pages.style import Plot, can_draw, drawing
 from runner.tools.pages.subject import Gap, Subject, slow_down
 
 MOST_ROWS, MOST_RUNS = 100, 10
-"""Rows of a block on a page, and runs of each row."""
 _TIMES = ("total_seconds", "train_seconds", "round_trip_seconds")
 _ACCURACIES = (("accuracy", ""), ("best_accuracy", " best"))
 
 
 class Line(NamedTuple):
-    """A line of the table: its cells, the anchor of its list of runs, and the kind of its claim."""
+    """A line of the table: its cells, the anchor of its list of runs, and `yes`, `no` or `base` for its claim."""
 
     cells: list[str]
     anchor: str
@@ -28,7 +27,7 @@ class Line(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The runs of a cell, each with its failure or doubts and with its values of facts that differ between runs."""
+    """The runs of a cell, each with its failure or doubts and its values of facts that differ between runs."""
 
     anchor: str
     name: str

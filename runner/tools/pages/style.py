@@ -1,7 +1,7 @@
 """Define the style of plots, and write plots as reproducible SVG or PNG.
 
-The colours are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers can distinguish. In a
-page they are CSS variables, which differ between light, dark and print.
+Colour-blind readers can distinguish the colours, by Okabe and Ito (Color Universal Design, 2008). In a page, the
+colours are CSS variables whose values differ between light, dark and print.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LIBRARY = "matplotlib"
-"""An optional package; without it, pages have no plots."""
 WAY_OUT = "install it with make report, or pip install 'distributed-experiment-kit[report]'"
 NO_PLOTS = f"the page has no plots, because the package {LIBRARY} is missing; {WAY_OUT}"
 WIDTH, HEIGHT = 4.9, 3.0
-"""Inches of a plot: at 72 points per inch it fits a phone without scaling its text."""
+"""Inches of a plot. At 72 points per inch, a plot fits a phone without smaller text."""
 INK, MUTED, GRID, PAPER = "#1b1d22", "#646b75", "#dce0e5", "#fffffe"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -34,7 +33,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.
 MOST_SERIES = len(SERIES)
 LONGEST_NAME = 44
 _LETTERS = 70
-"""Characters in a row of the legend, counting eight for each line sample."""
+"""Characters that fit in a row of the legend, where a line sample counts as eight."""
 _LEGEND_INCHES = 0.19
 _DECADE = 10
 _VARIABLES = {
@@ -110,7 +109,7 @@ def require_plots(what: str) -> None:
 @contextmanager
 def drawing() -> Iterator[None]:
     """Apply the kit's style regardless of the user's matplotlibrc, and ignore warnings such as missing glyphs."""
-    import matplotlib as mpl  # optional, and slow to import
+    import matplotlib as mpl
 
     with warnings.catch_warnings(), mpl.rc_context():
         warnings.simplefilter("ignore")
@@ -128,14 +127,14 @@ def axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
 
 
 def series(number: int) -> dict[str, Any]:
-    """Return the keywords of `plot` for a series; earlier ones are wider, so that they show below later ones."""
+    """Return the keywords of `plot` for a series. Earlier lines are wider, so that they show below later lines."""
     place = number % MOST_SERIES
     look = {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place], "markeredgecolor": PAPER}
     return {**look, "linewidth": 2.6 - 0.28 * place, "markersize": 7.5 - 0.6 * place}
 
 
 def finish(figure: Figure, axes: Axes) -> None:
-    """Add the legend above the plot, in as many columns as fit, and make the figure taller by it."""
+    """Add the legend above the plot, in as many columns as fit, and make the figure taller by the legend's height."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         columns = max(1, min(3, _LETTERS // (max(map(len, labels)) + 8), len(labels)))
@@ -146,7 +145,7 @@ def finish(figure: Figure, axes: Axes) -> None:
 
 def logarithmic(axes: Axes, axis: Literal["x", "y"], base: int, write: Callable[[float], str] = "{:g}".format) -> None:
     """Make an axis logarithmic, with plain numbers instead of powers at its ticks."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # optional
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     (axes.set_xscale if axis == "x" else axes.set_yscale)("log", base=base)
     scale = axes.xaxis if axis == "x" else axes.yaxis

@@ -13,7 +13,7 @@ from runner.tools.pages.details import DetailReader, Details
 
 
 class Gap(NamedTuple):
-    """A missing plot and the reason."""
+    """A missing plot, and why it is missing."""
 
     title: str
     why: str
@@ -21,7 +21,7 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """A block, a reader of its records, and the prefix of its plot files, which is unique on the page."""
+    """A block, a reader of its records, and a prefix for the names of its plot files, unique on the page."""
 
     block: Block
     reader: DetailReader
@@ -33,7 +33,7 @@ class Subject:
         return [row for row in self.block.rows if row.complete]
 
     def drawn(self, most: int = style.MOST_SERIES) -> list[tuple[Row, Details]]:
-        """Return rows with the details of their typical run; at most `most`, evenly spaced."""
+        """Return at most `most` rows, evenly spaced, with the details of their typical run."""
         rows = self.measured
         if len(rows) > most:
             rows = [rows[round(place * (len(rows) - 1) / (most - 1))] for place in range(most)]
@@ -41,7 +41,7 @@ class Subject:
         return [(row, details) for row, details in read if details is not None]
 
     def which(self, drawn: int) -> str:
-        """Describe which cells and runs are drawn; "" if all are."""
+        """Describe which cells and runs are drawn; "" if all are drawn."""
         is_part = len(self.measured) > style.MOST_SERIES
         cells = f"{drawn} of {len(self.measured)} cells are drawn. " if is_part else ""
         repeated = any(len(row.complete) > 1 for row in self.measured)
@@ -53,12 +53,12 @@ class Subject:
 
     @property
     def published(self) -> list[dict[str, Any]]:
-        """The published rows, each with its number of processes, or None without a layout."""
+        """The published rows, each with its number of processes (None if the row has no layout)."""
         return [{**row, "processes": _processes(row.get("layout"))} for row in figures(self.block.definition)]
 
 
 def typical_run(cell: CellRuns) -> RunSummary:
-    """Return the complete run of median time, or the faster of the two in the middle."""
+    """Return the complete run of median time, or the faster of two runs in the middle."""
     ordered = sorted(cell.complete, key=lambda run: (run.seconds or 0.0, run.path))
     return ordered[(len(ordered) - 1) // 2]
 
