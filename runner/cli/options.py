@@ -50,6 +50,14 @@ Layouts = Annotated[
 ]
 Repeat = Annotated[Optional[int], typer.Option(min=1, max=1000, help="Repeats of each cell.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="auto: cuda if there is a GPU.")]
+Env = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        "--env",
+        metavar="NAME[=VALUE]",
+        help="An environment variable of the processes, or its value in this shell; may be given several times.",
+    ),
+]
 WithFiles = Annotated[
     Optional[list[str]],
     typer.Option(
@@ -92,6 +100,7 @@ def select(experiment: str | None = None, **words: Any) -> Selection:
         scaling,
         {name: metric["pattern"] for name, metric in read_words(words.get("metric") or []).items()},
         not words.get("no_observe"),
+        words.get("env") or (),
     )
 
 

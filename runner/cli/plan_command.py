@@ -8,6 +8,7 @@ from runner.cli.options import (
     NAME,
     Change,
     Device,
+    Env,
     Layouts,
     Only,
     Repeat,
@@ -29,6 +30,7 @@ def plan(
     only: Only = None,
     layout: Layouts = None,
     change: Change = None,
+    env: Env = None,
     repeat: Repeat = None,
     device: Device = "auto",
     probe: Annotated[

@@ -31,6 +31,7 @@ def run(
     only: options.Only = None,
     layout: options.Layouts = None,
     change: options.Change = None,
+    env: options.Env = None,
     repeat: options.Repeat = None,
     device: options.Device = "auto",
     scaling: Annotated[

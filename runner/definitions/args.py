@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from runner.core.values import LARGEST_WHOLE
+from runner.definitions.environment import is_variable
 
 REST = "--"
 """The arg whose values a program gets unchanged and without a name."""
@@ -25,6 +26,8 @@ Value = str | Whole | float | bool | None
 
 def wrong_name(key: str) -> str | None:
     """Return why an arg cannot have this name, or None."""
+    if is_variable(key):
+        return f"'{key}' is an environment variable: it stands below 'env', or in --env NAME=VALUE"
     if not re.fullmatch(NAME, key, re.ASCII):
         return f"arg '{key}' has to be a word of letters, digits, hyphens and underscores"
     return RESERVED.get(key)

@@ -31,6 +31,7 @@ class Selection:
     scaling: str | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)
     observed: bool = True
+    variables: Sequence[str] = ()
 
 
 def read_layouts(experiment: Experiment, words: Sequence[str]) -> list[str] | None:

@@ -24,7 +24,7 @@ NAME_FORM = "lower-case letters, digits and hyphens, 40 at most"
 LONGEST_PROGRAM = 100
 WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 PROGRAM = rf"^(?:{WORD}(\.{WORD})+|([^/\\\x00-\x1f]+/)*[^/\\\x00-\x1f]+\.py)$"
-_LATER = ("launcher", "data", "dialect", "metrics", "patience_seconds")
+_LATER = ("launcher", "data", "dialect", "metrics", "env", "patience_seconds")
 """Keys added later. The hash omits such a key if it has its default value, so that older hashes stay valid."""
 
 Text = Annotated[str, Meta(pattern=r"\S", title="text that is not blank")]
@@ -129,6 +129,10 @@ class Definition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     program_args: Annotated[
         dict[str, Args], Meta(description="Arguments of a single program of the matrix, added to args.")
+    ] = {}
+    env: Annotated[
+        dict[str, str | None],
+        Meta(description="Environment variables of the processes, as text; an axis of the matrix is env.NAME."),
     ] = {}
     scaling: Annotated[
         Scaling | None,

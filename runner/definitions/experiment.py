@@ -20,6 +20,7 @@ from runner.core.yaml_reader import Document
 from runner.definitions import data, program
 from runner.definitions.args import wrong_name
 from runner.definitions.definition import Cells, Definition, Experiment, ProgramName, Row, Skip, agrees, identity
+from runner.definitions.environment import PREFIX, is_variable, wrong_variable
 from runner.definitions.gate import decode
 from runner.definitions.program import Program
 from runner.definitions.settings import Settings, read_text, settings_of
@@ -53,6 +54,7 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
             data.require(root, definition.data)
     _check_matrix(document, definition)
     _check_args(document, definition)
+    _check_environment(document, definition)
     dialects = _read_dialects(document, definition, root)
     experiment = Experiment(
         **msgspec.structs.asdict(definition),
@@ -126,12 +128,29 @@ def _check_args(document: Document, definition: Definition) -> None:
             document.fail(f"the matrix has no program '{name}'{did_you_mean(name, programs)}", "program_args", name)
     for place, args in groups.items():
         for key, value in args.items():
-            if wrong := wrong_name(key):
+            if wrong := None if args is matrix and is_variable(key) else wrong_name(key):
                 document.fail(wrong, *place, key)
             if key in matrix and args is not matrix:
                 document.fail(f"'{key}' is both an arg and an axis of the matrix; keep one", *place, key)
             with _at(document, *place, key):
                 refuse_args(value, key)
+
+
+def _check_environment(document: Document, definition: Definition) -> None:
+    """Refuse environment variables that cannot be set, secrets, and those that are an axis too."""
+    places: list[tuple[tuple[str, ...], str, Any]] = [
+        (("env", name), name, value) for name, value in definition.env.items()
+    ]
+    for axis in filter(is_variable, definition.matrix):
+        name = axis.removeprefix(PREFIX)
+        if name in definition.env:
+            document.fail(f"'{name}' stands here and in the matrix; keep one of them", "env", name)
+        places += [(("matrix", axis), name, value) for value in definition.matrix[axis]]
+    for place, name, value in places:
+        if wrong := wrong_variable(name, value):
+            document.fail(wrong, *place)
+        with _at(document, *place):
+            refuse_args(value, name)
 
 
 def _find_programs(document: Document, definition: Definition, root: Path, settings: Settings) -> dict[str, Program]:

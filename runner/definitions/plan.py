@@ -10,6 +10,7 @@ from runner.core.text import one_line
 from runner.definitions.args import DEVICES, THREADS
 from runner.definitions.choices import Selection, read_changes, read_layouts, read_only
 from runner.definitions.definition import Experiment, identity
+from runner.definitions.environment import PREFIX, read_words
 from runner.definitions.program import Program
 from runner.records.schema import Side
 
@@ -78,7 +79,10 @@ def make_plan(experiment: Experiment, selection: Selection) -> Plan:
     """
     device = selection.device
     layouts, chosen = read_layouts(experiment, selection.layouts), read_only(experiment, selection.only)
-    changed = read_changes(experiment, selection.changes)
+    changed = read_changes(experiment, selection.changes) | read_words(selection.variables)
+    if both := changed.keys() & experiment.matrix.keys():
+        name = min(both)
+        raise RequestError(f"'{name}' is an axis of {experiment.name}; choose its values with --only {name}=...")
     cells, skipped = [], []
     for point, why in experiment.cells(device, layouts):
         if any(identity(point[axis]) not in values for axis, values in chosen.items()):
@@ -113,7 +117,8 @@ def _cell(experiment: Experiment, point: dict[str, Any], changed: dict[str, Any]
     axes = {axis: value for axis, value in point.items() if axis != "layout"}
     program = experiment.programs[axes.get("program", experiment.program)]
     varied = {axis: value for axis, value in axes.items() if axis != "program"}
-    args = {**experiment.args, **experiment.program_args.get(program.name, {}), **varied, **changed}
+    variables = {f"{PREFIX}{name}": value for name, value in experiment.env.items()}
+    args = {**experiment.args, **experiment.program_args.get(program.name, {}), **variables, **varied, **changed}
     declared = {"scaling": experiment.scaling, "device": device}
     args |= {key: value for key, value in declared.items() if value and key in program.declares}
     return Cell(Layout.parse(point["layout"]), program, axes, args)

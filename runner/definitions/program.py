@@ -9,6 +9,7 @@ from typing import Any
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.definitions.args import REST
+from runner.definitions.environment import is_variable
 from runner.definitions.settings import PACKAGE, Settings, settings_of
 from runner.definitions.sources import read_imported
 from trainkit.sources import folders_of, read_sources
@@ -73,7 +74,8 @@ class Program:
 
         For a module of a family, `_` in a key becomes `-`. Other programs get keys as the definition spells them.
         """
-        return [word for key, value in args.items() for word in self._words(key, value)]
+        own = ((key, value) for key, value in args.items() if not is_variable(key))
+        return [word for key, value in own for word in self._words(key, value)]
 
     def _words(self, key: str, value: Any) -> list[str]:
         if isinstance(value, list):

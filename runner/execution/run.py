@@ -11,6 +11,7 @@ from runner.core import clock
 from runner.core.errors import Interrupted, KitError, RunError
 from runner.core.layout import Layout
 from runner.core.text import listed
+from runner.definitions.environment import values_of, variables_of
 from runner.definitions.plan import Plan, Run
 from runner.execution import missing
 from runner.execution.disk import NEXT_RUN_BYTES, describe_error, reserved, what_is_lost
@@ -73,7 +74,8 @@ def prepare(plan: Plan, target: Target[Any], results: Path, observer: Observer, 
     """Check that the plan can be carried out, and build the image. Nothing is written to `results`."""
     observer = guarded(observer)
     specs = [target.spec(run) for run in plan.runs]
-    for spec in specs:
+    for run, spec in zip(plan.runs, specs, strict=True):
+        values_of(variables_of(run.cell.args))
         target.preflight(spec)
     require_writable(results)  # before minutes are spent on an image
     with interrupts.ending():

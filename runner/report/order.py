@@ -13,6 +13,8 @@ from dataclasses import replace
 from statistics import fmean, variance
 from typing import Any
 
+from runner.core.secrets import MASK
+from runner.definitions.environment import variables_of
 from runner.report.rows import CellRuns
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, Difference, vary
@@ -87,9 +89,13 @@ def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, d
     # Values of unlike nodes are joined by a plus in axes, by a comma in options.
     told += [("with", axis, str(run.axes[axis]).replace("+", ",")) for axis in run.option_axes]
     told += [("set", arg, value) for arg, value in run.args.items() if declared.get(arg, value) != value]
+    of_definition = definition.get("env") or {}
+    variables = variables_of(run.args).items()
+    changed = [f"{name}={value}" for name, value in variables if of_definition.get(name) != value]
     words = [f"--on {run.target}"] if run.target != "local" else []
     words += [f"--layout {cell['layout']}" for cell in cells]
     words += [f"--{option} {shlex.quote(f'{name}={value}')}" for option, name, value in told]
+    words += [f"--env {shlex.quote(word.removesuffix(f'={MASK}'))}" for word in changed]
     return " ".join(dict.fromkeys([*words, f"--repeat {max(FEWEST, repeats)}"]))
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from runner.core.layout import Layout
 from runner.core.text import listed
+from runner.definitions.environment import PREFIX
 from runner.records.record_facts import end_of, facts_here, figures_of, machines_of, moment_of
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Count, Figure, Launch, Record, figure, mean_load
 from runner.report.bottlenecks import causes
@@ -158,7 +159,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "input_share": _share(metrics, "input_seconds", "train_seconds"),
         "exchange_share": times.mean("communication", "straggler") if times and times.knows_exchange else None,
         "torch": first.get("torch") or "",
-        "same": _same(record, facts) | machines.kind | speed_variables(facts),
+        "same": _same(record, facts) | machines.kind | _variables(launch, facts),
         "load": mean_load(record.load),
         "load_known": is_load_known(record),
         "disturbed": disturbances(record),
@@ -201,6 +202,11 @@ def _same(record: Record, facts: list[dict[str, Any]]) -> dict[str, str]:
         "threads per process": _values(facts, "threads"),
         "cores of a node": _values(facts, "machine_cores") if launch.device == "cpu" else "",
     }
+
+
+def _variables(launch: Launch, facts: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the variables that have to be the same in all runs of a claim: those that are no axes."""
+    return {name: value for name, value in speed_variables(facts).items() if f"{PREFIX}{name}" not in launch.axes}
 
 
 def speed_variables(facts: Iterable[dict[str, Any]]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from runner.core.errors import RequestError
 from runner.core.parent import adopt, die_with_parent
 from runner.core.ports import held_port
 from runner.core.text import one_line
+from runner.definitions.environment import values_of
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.provenance import gpus
@@ -147,7 +148,7 @@ class _Agent(FollowedNode):
             self._process = subprocess.Popen(
                 [*_TORCHRUN, *self._spec.argv[1:]],
                 cwd=cwd,
-                env={**clean_environment(), **env, **marks(mark), **own},
+                env={**clean_environment(), **values_of(env), **marks(mark), **own},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

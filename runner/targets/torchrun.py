@@ -4,6 +4,7 @@ import json
 from itertools import count, islice
 
 from runner.core.layout import Layout
+from runner.definitions.environment import variables_of
 from runner.definitions.plan import Cell, Run
 from runner.targets.base import NodeSpec
 from runner.targets.clean_environment import WITHOUT_GPU
@@ -58,6 +59,7 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
         "OMP_NUM_THREADS": str(cell.threads_per_process),
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
+        **variables_of(cell.args),
     }
 
 

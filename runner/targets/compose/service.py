@@ -1,5 +1,6 @@
 """Describe one node of a layout as a service of a compose file."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from runner.core.network import variables_for
@@ -34,7 +35,7 @@ def service(
     *,
     image: str,
     command: list[str] | str,
-    environment: dict[str, str],
+    environment: Mapping[str, str | None],
     binds: dict[str, str],
     gpus: list[str] | int | None = None,
     nodes: int = 1,
@@ -49,7 +50,8 @@ def service(
     and data loaders need more /dev/shm than Docker's 64 MB. Memory or cores (averaged over 0.1 s) of 0 mean no limit.
     The grace period exceeds the 30 s after which torchrun kills a worker.
     """
-    variables = {**environment, **(variables_for("eth0") if nodes > 1 else {})}
+    network = variables_for("eth0") if nodes > 1 else {}
+    variables = {**environment, **{name: value for name, value in network.items() if name not in environment}}
     described: dict[str, Any] = {
         "image": image,
         **({"build": build} if build else {}),

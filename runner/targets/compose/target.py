@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from runner.core.errors import RequestError
+from runner.core.secrets import MASK
 from runner.core.text import one_line, shown
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
@@ -104,7 +105,7 @@ class Compose(Target[ComposeSpec]):
                 number,
                 image=literal(image) if image else default_image(run.experiment.settings.image, run.device),
                 command=[literal(word) for word in node.argv],
-                environment={**node.env, "PET_LOG_DIR": RAW, "KIT_ARTIFACTS": ARTIFACTS},
+                environment={**_environment(node.env), "PET_LOG_DIR": RAW, "KIT_ARTIFACTS": ARTIFACTS},
                 binds={RAW: f"../raw/node{number}", ARTIFACTS: "../artifacts", **mounts},
                 gpus=gpus[number] if run.device == "cuda" else None,
                 nodes=layout.nodes,
@@ -244,6 +245,11 @@ class ComposeHandle(WorkersHandle):
             self.left = f"{error}: containers may be left; remove them with docker compose -p {self._project} down"
         take_away(self._folder)
         return ()
+
+
+def _environment(variables: dict[str, str]) -> dict[str, str | None]:
+    """Return variables as Compose takes them: those without a value, which are secrets, from its own environment."""
+    return {name: None if value == MASK else literal(value) for name, value in variables.items()}
 
 
 def _mounts(program: Program) -> dict[str, str]:

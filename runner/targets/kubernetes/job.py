@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from runner.core.errors import RequestError
 from runner.core.network import variables_for
+from runner.core.secrets import MASK
 from runner.definitions.plan import Cell, Run
 from runner.targets.base import option
 from runner.targets.compose.service import WORKSPACE, image_of
@@ -67,6 +68,7 @@ class Options:
     cpu: str = option("cores of each pod (default: request 250m and limit 2 per thread)")
     memory: str = option("memory of each pod (default: request 1Gi per process, limit 4Gi plus 4Gi per process)")
     shm_size: str = option("size of /dev/shm in each pod, which counts as memory of the pod", "1Gi")
+    secret: str = option("Secret whose keys become environment variables of the pods, for example HF_TOKEN")
     data_claim: str = option("volume claim that contains data/ (default: an init container prepares the data)")
 
 
@@ -203,10 +205,11 @@ def _environment(run: Run) -> dict[str, str]:
     prefixes each line with the rank (`PET_TEE`).
     """
     cell = run.cell
-    own = node_environment(cell, run.device)
+    own = {name: value for name, value in node_environment(cell, run.device).items() if value != MASK}
     del own["PET_REDIRECTS"], own["PYTHONUNBUFFERED"]
     own |= {"PET_TEE": "3"} if run.experiment.dialects else {}
     network = variables_for("eth0") if cell.layout.nodes > 1 else {}
+    network = {name: value for name, value in network.items() if name not in own}
     return {**NAMED, **own, "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}", **network}
 
 
@@ -244,6 +247,8 @@ def _pod_template(
         pod["initContainers"] = [_container("data", base, prepare, NAMED, resources)]
     resources = _resources(run, processes, options)
     pod["containers"] = [_container(name, base, command, {**_environment(run), **more}, resources)]
+    if options.secret:
+        pod["containers"][0]["envFrom"] = [{"secretRef": {"name": options.secret}}]
     pod["volumes"] = volumes
     # A service mesh's proxy would never end, and neither would the job.
     return {"metadata": {"annotations": {"sidecar.istio.io/inject": "false"}}, "spec": pod}

@@ -38,6 +38,7 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
                 f"namespace {cluster.namespace} enforces the restricted Pod Security Standard, which the init "
                 "container that the operator adds to Workers violates: use --with job=indexed"
             )
+        _check_secrets(cluster, documents)
         for document in documents:
             # Trainer refuses a TrainJob for its missing runtime only after all other checks.
             _try(cluster, document["kind"], document, COMES_TOO_SOON)
@@ -60,6 +61,20 @@ def _try(cluster: Cluster, kind: str, document: dict[str, Any], *harmless: str) 
     except ClusterError as error:
         if not any(words in str(error) for words in harmless):
             raise
+
+
+def _check_secrets(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
+    """Raise RequestError if the namespace lacks a Secret of the pods, as far as the user may see it."""
+    pods = [template["spec"] for document in documents for template in pod_templates(document)]
+    for name in {source["secretRef"]["name"] for pod in pods for source in pod["containers"][0].get("envFrom", ())}:
+        try:
+            cluster.get(cluster.path("secrets", quote(name, safe="")))
+        except ClusterError as error:
+            if error.is_absence:
+                make = f"kubectl create secret generic {name} -n {cluster.namespace} --from-literal=HF_TOKEN=..."
+                raise RequestError(f"no Secret {name} in namespace {cluster.namespace}: {make}") from None
+            if error.status != _FORBIDDEN:
+                raise
 
 
 def check_namespace(cluster: Cluster) -> None:

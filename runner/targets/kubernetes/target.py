@@ -4,8 +4,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.core.secrets import MASK
 from runner.core.yaml_writer import to_yaml
+from runner.definitions.environment import variables_of
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.targets.base import BEYOND_SECONDS, LaunchSpec, Target
@@ -62,6 +65,9 @@ class Kubernetes(Target[KubernetesSpec]):
         """Return the spec of a run; raise RequestError if the kind of job does not support the layout."""
         deadline = round(run.experiment.timeout_seconds) + BEYOND_SECONDS
         options = asdict(self.options)
+        if (variables := variables_of(run.cell.args)) and MASK in variables.values() and not self.options.secret:
+            name = next(name for name, value in variables.items() if value == MASK)
+            raise RequestError(f"--env {name}: pods get it from a Secret of the namespace: --with secret=NAME")
         spec = KubernetesSpec(
             node_specs(run.cell, "node0", run.device),
             str(run.experiment.root),

@@ -9,6 +9,7 @@ import shlex
 from dataclasses import dataclass
 from itertools import groupby
 
+from runner.core.secrets import MASK
 from runner.definitions.plan import Run
 from runner.targets.torchrun import identity_of, node_command, node_environment
 
@@ -69,7 +70,8 @@ def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str
     cell = run.cell
     exports = {"PET_NNODES": str(cell.layout.nodes), **node_environment(cell, run.device)}
     search = exports.pop("PYTHONPATH", "")
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in exports.items()]
+    # A secret comes from the environment of sbatch.
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in exports.items() if value != MASK]
     if search:
         lines.append(f"export PYTHONPATH={shlex.quote(search)}${{PYTHONPATH:+:$PYTHONPATH}}")
     python = shlex.quote(options.python) if options.python else f'"${{{PYTHON}:-python3}}"'

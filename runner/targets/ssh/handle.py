@@ -10,6 +10,7 @@ from typing import Any
 from runner.core import clock
 from runner.core.network import variables_for
 from runner.core.text import listed, one_line
+from runner.definitions.environment import values_of
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
@@ -233,7 +234,7 @@ class SshHandle(WorkersHandle):
         several = len(self.nodes) > 1
         env = {
             **(variables_for(facts["interface"]) if several else {}),
-            **node.env,
+            **values_of(node.env),
             **({OBSERVE: f"{place}/trainkit/{OBSERVER.name}"} if self._is_observed else {}),
             "PET_MASTER_ADDR": self._facts[0]["address"] if several else "127.0.0.1",
             "PET_LOG_DIR": logs,

@@ -1,0 +1,67 @@
+"""Environment variables of a run's processes; among the args of a run each is `env.NAME`, with a name in capitals."""
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from runner.core.errors import RequestError
+from runner.core.secrets import MASK, is_secret
+
+PREFIX = "env."
+_NAME = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)
+_LAUNCHERS = re.compile(
+    r"(PET|TORCHELASTIC|KIT|SLURM|SLURMD|PMI|PMIX|OMPI)_.*|((LOCAL|GROUP|ROLE|NODE)_)?RANK|((LOCAL|GROUP|ROLE)_)?WORLD_SIZE"
+    r"|MASTER_(ADDR|PORT)|PATH|PYTHONPATH|PYTHONUNBUFFERED|PYTHONFAULTHANDLER|OMP_NUM_THREADS|CUDA_VISIBLE_DEVICES"
+)
+_INSTEAD = {"OMP_NUM_THREADS": ": set the arg 'threads'", "CUDA_VISIBLE_DEVICES": ": choose --device and the layout"}
+
+
+def is_variable(key: str) -> bool:
+    """Return whether a key of args or an axis names an environment variable, as `env.NCCL_ALGO` does."""
+    return key.startswith(PREFIX) and _NAME.fullmatch(key.removeprefix(PREFIX)) is not None
+
+
+def wrong_variable(name: str, value: object) -> str | None:
+    """Return what is wrong with a variable, if anything; with the value None it is not set."""
+    if not _NAME.fullmatch(name):
+        return f"environment variable '{name}': a name has capital letters, digits and underscores"
+    if _LAUNCHERS.fullmatch(name):
+        return f"environment variable {name} is set by the launcher{_INSTEAD.get(name, '')}"
+    if value is not None and not isinstance(value, str):
+        return f"environment variable {name}: write the value as text, in quotes"
+    if value is not None and not value.isprintable():
+        return f"environment variable {name}: the value has characters that cannot be printed"
+    return None
+
+
+def variables_of(args: dict[str, Any]) -> dict[str, str]:
+    """Return the variables among the args of a run by their names; the value of a secret is `MASK`."""
+    found = {key.removeprefix(PREFIX): value for key, value in args.items() if is_variable(key)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def values_of(variables: dict[str, str]) -> dict[str, str]:
+    """Return variables with the values that secrets have in this process's environment.
+
+    Raises RequestError if it lacks one.
+    """
+    if lacking := [name for name, value in variables.items() if value == MASK and name not in os.environ]:
+        raise RequestError(f"--env {lacking[0]}: this shell has no variable {lacking[0]}: export it first")
+    return {name: os.environ[name] if value == MASK else value for name, value in variables.items()}
+
+
+def read_words(words: Iterable[str]) -> dict[str, str]:
+    """Read `--env NAME=VALUE`, or `--env NAME` with the value in this shell, as args; a secret's value becomes `MASK`.
+
+    Raises RequestError for a name that cannot be set, and for one that this shell does not have.
+    """
+    read = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals and _NAME.fullmatch(name):
+            value = values_of({name: MASK})[name]
+        if wrong := wrong_variable(name, value):
+            raise RequestError(f"--env {word}: {wrong}")
+        read[f"{PREFIX}{name}"] = MASK if is_secret(name, value) else value
+    return read

@@ -1,0 +1,102 @@
+"""Environment variables: of a definition, an axis and the command line; recorded, compared, and refused."""
+
+from typing import Any
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.core.secrets import MASK
+from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
+from runner.definitions.environment import read_words, values_of, variables_of
+from runner.definitions.plan import make_plan
+from tests.support.projects import Project
+
+PRINTS = """
+import os
+from trainkit import running
+
+with running() as run:
+    told = [os.environ.get(name, "") for name in ("NCCL_ALGO", "MY_FLAG", "HF_TOKEN")]
+    print("told", *told, flush=True)
+    run.report(train_seconds=1.0, length=len(told[2]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("env", "word"),
+    [
+        ({"NCCL_NCHANNELS": 4}, "NCCL_NCHANNELS"),
+        ({"NCCL_ALGO": ["Ring"]}, "NCCL_ALGO"),
+        ({"A=B": "x"}, "A=B"),
+        ({"PATH": "/bin"}, "launcher"),
+        ({"RANK": "0"}, "launcher"),
+        ({"PET_NNODES": "2"}, "launcher"),
+        ({"OMP_NUM_THREADS": "4"}, "threads"),
+        ({"HF_TOKEN": "hf_0123456789"}, "secret"),
+        ("NCCL_ALGO=Ring", "env"),
+    ],
+)
+def test_what_is_no_variable_is_refused_with_its_place(project: Project, env: Any, word: str) -> None:
+    path = project.define(env=env)
+    with pytest.raises(RequestError) as caught:
+        definition.load(path, project.root)
+    assert word in str(caught.value)
+    assert str(caught.value).startswith(f"{path}:")
+    assert "hf_0123456789" not in str(caught.value)
+
+
+@pytest.mark.parametrize("values", [[1, 2], ["Ring", "hf\x1b"]])
+def test_an_axis_of_a_variable_has_texts(project: Project, values: list[Any]) -> None:
+    path = project.define(matrix={"layout": ["1x1"], "env.NCCL_ALGO": values})
+    with pytest.raises(RequestError, match=r"NCCL_ALGO"):
+        definition.load(path, project.root)
+
+
+def test_an_axis_is_a_variable_and_no_argument_and_null_leaves_it_unset(project: Project) -> None:
+    path = project.define(matrix={"layout": ["1x1"], "env.NCCL_ALGO": ["Ring", None]}, env={"NCCL_DEBUG": "WARN"})
+    plan = make_plan(definition.load(path, project.root), Selection(variables=["MY_FLAG=a b"], repeat=1))
+    assert [variables_of(cell.args) for cell in plan.cells] == [
+        {"NCCL_DEBUG": "WARN", "NCCL_ALGO": "Ring", "MY_FLAG": "a b"},
+        {"NCCL_DEBUG": "WARN", "MY_FLAG": "a b"},
+    ]
+    assert not any("NCCL" in cell.command() or "env." in cell.command() for cell in plan.cells)
+    with pytest.raises(RequestError, match="--only"):
+        make_plan(definition.load(path, project.root), Selection(variables=["NCCL_ALGO=Tree"]))
+
+
+def test_a_secret_of_the_shell_is_named_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789")
+    monkeypatch.setenv("MY_FLAG", "on")
+    read = read_words(["HF_TOKEN", "MY_FLAG"])
+    assert read == {"env.HF_TOKEN": MASK, "env.MY_FLAG": "on"}
+    assert values_of(variables_of(read)) == {"HF_TOKEN": "hf_0123456789", "MY_FLAG": "on"}
+    monkeypatch.delenv("HF_TOKEN")
+    for lacking in (lambda: read_words(["HF_TOKEN"]), lambda: values_of({"HF_TOKEN": MASK})):
+        with pytest.raises(RequestError, match="HF_TOKEN"):
+            lacking()
+
+
+def test_runs_of_a_matrix_see_their_variables_and_the_table_has_them(project: Project) -> None:
+    project.program("toys.told", PRINTS)
+    axes = {"layout": ["1x1"], "env.NCCL_ALGO": ["Ring", "Tree"]}
+    project.define(program="toys.told", args={}, matrix=axes, repeat=1)
+    token = {"HF_TOKEN": "hf_0123456789"}
+    done = project.runner("run", "tiny", "--env", "MY_FLAG=a$b 'c", "--env", "HF_TOKEN", env=token)
+    assert done.code == 0, done.snapshot
+    seen = set()
+    for run in project.runs():
+        record = project.record(run)
+        launch = record["launch"]
+        assert (launch["args"]["env.MY_FLAG"], launch["args"]["env.HF_TOKEN"]) == ("a$b 'c", MASK)
+        assert record["metrics"]["length"] == len(token["HF_TOKEN"])
+        seen.add(
+            (
+                launch["axes"]["env.NCCL_ALGO"],
+                (run / "raw" / "node0-rank0.stdout").read_text().partition("told ")[2].split("\n")[0],
+            )
+        )
+    assert seen == {(algo, f"{algo} a$b 'c {MASK}") for algo in ("Ring", "Tree")}
+    assert not [path for path in project.results.rglob("*") if path.is_file() and b"hf_0123" in path.read_bytes()]
+    assert "env.NCCL_ALGO" in project.runner("summarize").stdout
+    assert "HF_TOKEN" in project.refused("run", "tiny", "--env", "HF_TOKEN=hf_0123456789")
