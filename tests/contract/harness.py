@@ -107,6 +107,11 @@ class Harness:
         del run
         time.sleep(self.starting_seconds)
 
+    def secret(self, name: str, value: str) -> list[str]:
+        """Let the processes have a secret of the runner's environment; return the options that they need for it."""
+        del name, value
+        return []
+
     def forbid_node_1(self) -> None:
         """Keep node 1 of the next run from starting, on targets that must be told before the start."""
 
@@ -207,6 +212,10 @@ class Pods(Harness):
     def data(self, source: Path) -> Iterator[list[str]]:
         with claim_with(source.parent, self.namespace, image_of("", "cpu")) as claim:
             yield ["--with", f"data_claim={claim}"]
+
+    def secret(self, name: str, value: str) -> list[str]:
+        kubectl("create", "secret", "generic", "tokens", "-n", self.namespace, f"--from-literal={name}={value}")
+        return ["--with", "secret=tokens"]
 
     def forbid_node_1(self) -> None:
         kubectl("create", "quota", "small", "-n", self.namespace, "--hard=pods=1")

@@ -133,6 +133,10 @@ COUNTS = """
 ECHOES = """
     os.write(1, f"text: {args.text}\\n".encode())
 """
+TELLS = """
+    told = f"told [{os.environ.get('MY_FLAG')}] and {len(os.environ.get('HF_TOKEN', ''))} letters"
+    os.write(1, f"{told} by rank {RANK}\\n".encode())
+"""
 WRITES = """
     from pathlib import Path
 
@@ -169,6 +173,7 @@ ODD = {
     "hangs": Odd("Rank 1 keeps the others waiting.", HANGS, {"how": "type=str, default='sleeps'"}, JOINED),
     "counts": Odd("Print and count numbered lines.", COUNTS, {**SECONDS, "pause": "type=float, default=0.01"}),
     "echoes": Odd("Print a text.", ECHOES, {"text": "type=str, default=''"}),
+    "tells": Odd("Print environment variables.", TELLS, {}),
     "writes": Odd("Write artifacts.", WRITES, {}),
 }
 
