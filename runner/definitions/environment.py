@@ -1,4 +1,4 @@
-"""Environment variables of a run's processes; among the args of a run each is `env.NAME`, with a name in capitals."""
+"""Environment variables of a run's processes, kept among its args under the key `env.NAME`."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def is_variable(key: str) -> bool:
 
 
 def wrong_variable(name: str, value: object) -> str | None:
-    """Return what is wrong with a variable, if anything; with the value None it is not set."""
+    """Return why a variable cannot be set to a value, or None; the value None leaves it unset."""
     if not _NAME.fullmatch(name):
         return f"environment variable '{name}': a name has capital letters, digits and underscores"
     if _LAUNCHERS.fullmatch(name):
@@ -36,15 +36,15 @@ def wrong_variable(name: str, value: object) -> str | None:
 
 
 def variables_of(args: dict[str, Any]) -> dict[str, str]:
-    """Return the variables among the args of a run by their names; the value of a secret is `MASK`."""
+    """Return the environment variables among the args of a run by name; the value of a secret is `MASK`."""
     found = {key.removeprefix(PREFIX): value for key, value in args.items() if is_variable(key)}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def values_of(variables: dict[str, str]) -> dict[str, str]:
-    """Return variables with the values that secrets have in this process's environment.
+    """Return the variables with each `MASK` replaced by the value in the runner's environment.
 
-    Raises RequestError if it lacks one.
+    Raises RequestError if that environment lacks a variable.
     """
     if lacking := [name for name, value in variables.items() if value == MASK and name not in os.environ]:
         raise RequestError(f"--env {lacking[0]}: this shell has no variable {lacking[0]}: export it first")
@@ -52,9 +52,9 @@ def values_of(variables: dict[str, str]) -> dict[str, str]:
 
 
 def read_words(words: Iterable[str]) -> dict[str, str]:
-    """Read `--env NAME=VALUE`, or `--env NAME` with the value in this shell, as args; a secret's value becomes `MASK`.
+    """Read `--env NAME=VALUE` and `--env NAME` (the value in this shell) as args; the value of a secret becomes `MASK`.
 
-    Raises RequestError for a name that cannot be set, and for one that this shell does not have.
+    Raises RequestError if a variable cannot be set or this shell lacks it.
     """
     read = {}
     for word in words:
