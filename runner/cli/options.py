@@ -55,7 +55,7 @@ Env = Annotated[
     typer.Option(
         "--env",
         metavar="NAME[=VALUE]",
-        help="An environment variable of the processes, or its value in this shell; may be given several times.",
+        help="An environment variable of the processes; without =VALUE, this shell's value; may be repeated.",
     ),
 ]
 WithFiles = Annotated[

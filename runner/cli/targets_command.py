@@ -29,7 +29,8 @@ def targets(
     types = get_type_hints(target.Options)
     rows: list[tuple[str, ...]] = []
     for option in fields(target.Options):
-        default = "-" if option.default in (None, "") else str(option.default).lower()
+        value = option.default
+        default = "-" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)
         rows.append((option.name, type_name(types[option.name]), default, str(option.metadata["help"])))
     if rows:
         show_rows([("name", "type", "default", "what it is"), *rows])

@@ -11,6 +11,7 @@ from runner.cli.command_table import SCRIPT, module
 from runner.cli.options import (
     Change,
     Device,
+    Env,
     On,
     Results,
     With,
@@ -27,6 +28,7 @@ from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
 from runner.definitions.choices import Selection
+from runner.definitions.environment import read_words, values_of, variables_of
 from runner.definitions.plan import Run, make_plan
 from runner.definitions.program import ALONE
 from runner.records.checked import Check, keep
@@ -85,6 +87,7 @@ def check(
     on: On = "local",
     with_: With = None,
     change: Change = None,
+    env: Env = None,
     device: Device = "cpu",
     seconds: Annotated[float, typer.Option(min=1, help="Time limit of each run, in seconds.")] = 300,
     results: Results = Path("results"),
@@ -97,6 +100,7 @@ def check(
     """
     world, chosen = _world(layout), select(experiment, arguments=arguments, change=change, device=device)
     first, program = request(chosen, world)
+    program.settings.update(values_of(variables_of({**first.cell.args, **read_words(env or ())})))
     if steps:
         program.settings.update(KIT_CHECK_STEPS=str(steps), KIT_CHECK_STEPS_HARD="1")
     again = split(resume_args) if resume or resume_args else None
