@@ -48,6 +48,7 @@ ARTIFACTS = "/artifacts"
 """Path of the run's traces and plots in a container."""
 DATA = "data"
 _CPUS = re.compile(r"\d{1,4}(?:\.\d{1,2})?", re.ASCII)
+_GPU = re.compile(r"\d{1,3}|GPU-[0-9a-f-]{8,36}|MIG-[\w/-]{8,60}", re.ASCII)
 _LEAST = 0.01
 """Smallest CPU limit of an engine, 1 ms per 100 ms."""
 _UP = ("--detach", "--no-build", "--pull", "never")
@@ -63,6 +64,7 @@ class Options:
     memory: str = option("memory of each container, for example 8gb; 0 for no limit", "0")
     shm_size: str = option("size of /dev/shm in each container, for example 4gb; NCCL needs 32mb per process", "1gb")
     link: str = option("limit to what each container sends, for example 100mbit or 1gbit", axis=BETWEEN_NODES)
+    gpus: str = option("GPUs to use, by number or UUID, for example 2,3; by default the first ones")
     cpus: str = option(
         "cores of each container, for example 1; or one number per node, for example 1,0.5", axis=OF_EACH_NODE
     )
@@ -99,7 +101,8 @@ class Compose(Target[ComposeSpec]):
         nodes = node_specs(run.cell, "node0", run.device)
         image = self.options.image
         mounts = {f"{WORKSPACE}/{place}": f"{literal(root)}/{source}" for place, source in _mounts(program).items()}
-        gpus, cores = device_ids(layout, run.cell.devices_per_process), cpus_of(self.options.cpus, layout.nodes)
+        gpus = gpus_of(self.options.gpus, device_ids(layout, run.cell.devices_per_process))
+        cores = cpus_of(self.options.cpus, layout.nodes)
         services = {
             f"node{number}": service(
                 number,
@@ -260,6 +263,21 @@ def _mounts(program: Program) -> dict[str, str]:
     sources = {f"{literal(place)}{READ_ONLY}": literal(place) for place in program.places}
     may_write = program.files and DATA not in program.places
     return {DATA if may_write else f"{DATA}{READ_ONLY}": DATA, **sources}
+
+
+def gpus_of(text: str, ids: list[list[str]]) -> list[list[str]]:
+    """Return the GPUs of each node: the first ones of the engine, or of those that the option names.
+
+    Raises RequestError if the option names too few GPUs, or one twice.
+    """
+    if not text:
+        return ids
+    names, needed = [word.strip() for word in text.split(",")], sum(map(len, ids))
+    if len({*names}) < len(names) or not all(_GPU.fullmatch(name) for name in names):
+        raise RequestError(f"--with gpus={shown(text)}: write different numbers or UUIDs, such as 2,3")
+    if len(names) < needed:
+        raise RequestError(f"--with gpus={shown(text)}: the layout needs {needed} GPUs")
+    return [[names[int(number)] for number in node] for node in ids]
 
 
 def cpus_of(text: str, nodes: int) -> list[float]:

@@ -4,7 +4,7 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.targets.compose.link import parse_link
-from runner.targets.compose.target import cpus_of
+from runner.targets.compose.target import cpus_of, gpus_of
 
 
 def test_each_node_gets_its_cores() -> None:
@@ -21,3 +21,15 @@ def test_a_rate_is_read_as_tc_writes_it() -> None:
     assert (parse_link("64kbit"), parse_link("2.5gbit")) == (64_000, 2_500_000_000)
     with pytest.raises(RequestError, match="--with link="):
         parse_link("1kbit")
+
+
+def test_each_node_gets_its_gpus() -> None:
+    ids = [["0", "1"], ["2"]]
+    assert gpus_of("", ids) == ids
+    assert gpus_of("5, 3,GPU-0a1b2c3d", ids) == [["5", "3"], ["GPU-0a1b2c3d"]]
+
+
+@pytest.mark.parametrize("text", ["1", "1,1,2", "all", "0,1,"])
+def test_wrong_or_too_few_gpus_are_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="--with gpus="):
+        gpus_of(text, [["0", "1"], ["2"]])
