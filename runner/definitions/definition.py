@@ -131,7 +131,7 @@ class Definition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         dict[str, Args], Meta(description="Arguments of a single program of the matrix, added to args.")
     ] = {}
     env: Annotated[
-        dict[str, str | None],
+        dict[str, str],
         Meta(description="Environment variables of the processes, as text; an axis of the matrix is env.NAME."),
     ] = {}
     scaling: Annotated[
