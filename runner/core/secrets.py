@@ -110,6 +110,7 @@ def _pattern(known: tuple[tuple[str, str], ...]) -> re.Pattern[bytes] | None:
         raw = os.fsencode(value)
         forms |= {*written, *(json.dumps(form)[1:-1] for form in written)}
         forms |= {repr(value)[1:-1], repr(raw)[2:-1], quote(raw, ""), quote(raw)}
-    patterns = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
-    patterns += [rf"{re.escape(form[:SHORTEST])}[^\s\"']*(?=\.\.\.)" for form in sorted(forms)]
+    # One that is cut off comes first: it may begin with another secret.
+    patterns = [rf"{re.escape(form[:SHORTEST])}[^\s\"']*?(?=\.\.\.)" for form in sorted(forms)]
+    patterns += [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
     return re.compile("|".join(patterns).encode("utf-8", "surrogateescape")) if patterns else None

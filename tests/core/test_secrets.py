@@ -91,6 +91,7 @@ def test_parts_of_secrets_are_masked_and_a_secret_that_begins_with_another_one_w
     for text in (
         "correct-horse-battery, correct-horse",
         "correct-hor..., correct-...",
+        "correct-horse-bat..., correct-horse...",
         "abcdefghijkl, mnopqrstuvwx",
     ):
         assert mask_text(text).replace("...", "") == f"{MASK}, {MASK}"
