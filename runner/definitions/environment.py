@@ -12,9 +12,8 @@ PREFIX = "env."
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)
 _LAUNCHERS = re.compile(
     r"(PET|TORCHELASTIC|KIT|SLURM|SLURMD|PMI|PMIX|OMPI)_.*|((LOCAL|GROUP|ROLE|NODE)_)?RANK|((LOCAL|GROUP|ROLE)_)?WORLD_SIZE"
-    r"|MASTER_(ADDR|PORT)|PATH|PYTHONPATH|PYTHONUNBUFFERED|PYTHONFAULTHANDLER|OMP_NUM_THREADS|CUDA_VISIBLE_DEVICES"
+    r"|MASTER_(ADDR|PORT)|PATH|PYTHONPATH|PYTHONUNBUFFERED|PYTHONFAULTHANDLER|CUDA_VISIBLE_DEVICES"
 )
-_INSTEAD = {"OMP_NUM_THREADS": ": set the arg 'threads'", "CUDA_VISIBLE_DEVICES": ": choose --device and the layout"}
 
 
 def is_variable(key: str) -> bool:
@@ -27,10 +26,10 @@ def wrong_variable(name: str, value: object) -> str | None:
     if not _NAME.fullmatch(name):
         return f"environment variable '{name}': a name has capital letters, digits and underscores"
     if _LAUNCHERS.fullmatch(name):
-        return f"environment variable {name} is set by the launcher{_INSTEAD.get(name, '')}"
+        return f"environment variable {name} is set by the launcher"
     if value is not None and not isinstance(value, str):
         return f"environment variable {name}: write the value as text, in quotes"
-    if value is not None and not value.isprintable():
+    if value and not value.isprintable() and not is_secret(name, value):
         return f"environment variable {name}: the value has characters that cannot be printed"
     return None
 

@@ -34,7 +34,8 @@ class Cell:
     @property
     def threads_per_process(self) -> int:
         """The CPU threads of one process: the arg `threads`, by default 1."""
-        return _positive(self.args.get(THREADS))
+        told = variables_of(self.args).get("OMP_NUM_THREADS", "")
+        return int(told) if told.isdecimal() and int(told) else _positive(self.args.get(THREADS))
 
     @property
     def devices_per_process(self) -> int:

@@ -10,6 +10,7 @@ from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
 from runner.definitions.environment import read_words, values_of, variables_of
 from runner.definitions.plan import make_plan
+from runner.targets.torchrun import node_environment
 from tests.support.projects import Project
 
 PRINTS = """
@@ -32,7 +33,6 @@ with running() as run:
         ({"PATH": "/bin"}, "launcher"),
         ({"RANK": "0"}, "launcher"),
         ({"PET_NNODES": "2"}, "launcher"),
-        ({"OMP_NUM_THREADS": "4"}, "threads"),
         ({"HF_TOKEN": "hf_0123456789"}, "secret"),
         ("NCCL_ALGO=Ring", "env"),
     ],
@@ -69,8 +69,17 @@ def test_an_axis_is_a_variable_and_no_argument_and_null_leaves_it_unset(project:
         make_plan(definition.load(path, project.root), Selection(variables=["NCCL_ALGO=Tree"]))
 
 
+def test_the_threads_of_a_process_may_be_a_variable(project: Project) -> None:
+    path = project.define(matrix={"layout": ["1x2"], "env.OMP_NUM_THREADS": [None, "3"]})
+    one, three = make_plan(definition.load(path, project.root), Selection()).cells
+    assert (one.threads_per_process, three.threads_per_process) == (1, 3)
+    assert [node_environment(cell, "cpu")["OMP_NUM_THREADS"] for cell in (one, three)] == ["1", "3"]
+
+
 def test_a_secret_of_the_shell_is_named_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_0123456789")
+    monkeypatch.setenv("DEPLOY_PRIVATE_KEY", "several\nlines of it")
+    assert read_words(["DEPLOY_PRIVATE_KEY"]) == {"env.DEPLOY_PRIVATE_KEY": MASK}
     monkeypatch.setenv("MY_FLAG", "on")
     read = read_words(["HF_TOKEN", "MY_FLAG"])
     assert read == {"env.HF_TOKEN": MASK, "env.MY_FLAG": "on"}
