@@ -1,6 +1,6 @@
-"""The clock of all timers of the runner, which tests can stop and advance.
+"""The clock that all timers of the runner read. Tests can stop the clock and advance it.
 
-Code sent to a host or into a container cannot import `runner`, and reads the clock there.
+Code that is sent to a host or into a container cannot import `runner`. Such code reads the machine's clock instead.
 """
 
 from time import monotonic, sleep

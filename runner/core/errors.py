@@ -44,14 +44,14 @@ class Interrupted(KitError):  # noqa: N818 - the user asked for it
 
 
 def reason_of(error: Exception) -> str:
-    """Return the cause of an error: the system's message without a path, else the error's text."""
+    """Return the system's message of an OSError, which names no path. For other errors, return the text."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """Return `; did you mean 'x'?` for the most similar known word, or list the known words.
+    """Return `; did you mean 'x'?` with the most similar known word. If none is similar, list the known words.
 
-    Long words and lists are cut, since comparing them would take too long.
+    Long words and long lists are cut, since their comparison would take too long.
     """
     names = [str(name)[:_LONGEST_WORD] for name in itertools.islice(known, _MOST_WORDS)]
     near = difflib.get_close_matches(str(word)[:_LONGEST_WORD], names, n=1, cutoff=0.6)

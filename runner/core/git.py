@@ -28,7 +28,7 @@ class GitError(RequestError):
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository with a working tree, and one folder in it. `commit` is None before the first commit."""
+    """A repository with a working tree, and a folder in that tree. `commit` is None if there is no commit yet."""
 
     folder: Path
     top: Path
@@ -67,7 +67,7 @@ class Repository:
 
 
 def find(folder: Path) -> Repository | None:
-    """Return the repository that a folder is in, or None without a repository or without git.
+    """Return the repository around a folder. Returns None if there is no repository, or if git is missing.
 
     Raises GitError if the repository is bare, unreadable, or not trusted by git.
     """
@@ -91,12 +91,12 @@ def folder_in(top: Path, prefix: str) -> Path:
 
 
 def is_commit(word: str) -> bool:
-    """Return whether a word is a full commit hash, which git cannot take for an option."""
+    """Return whether a word is a full commit hash. Git cannot mistake such a word for an option."""
     return _COMMIT.fullmatch(word) is not None
 
 
 def commit_of(folder: Path, word: str) -> str | None:
-    """Return the full hash of the commit that a word names in a folder's repository, or None."""
+    """Return the full hash of the commit that a word names in a folder's repository, or None if there is none."""
     # Older versions of git take a word that begins with a dash for an option.
     return None if word.startswith("-") else _name(folder, "--verify", "--quiet", f"{word}^{{commit}}")
 

@@ -14,7 +14,7 @@ from trainkit import files
 
 
 def require_outputs(paths: Iterable[Path], below: Path | None = None) -> None:
-    """Raise RequestError for a file that cannot be created or replaced, or that lies behind a link inside `below`."""
+    """Raise RequestError if a file cannot be created or replaced, or if its path has a link inside `below`."""
     for path in paths:
         try:
             files.require_output(path, below)
@@ -23,7 +23,10 @@ def require_outputs(paths: Iterable[Path], below: Path | None = None) -> None:
 
 
 def write_outputs(outputs: Mapping[Path, bytes], below: Path | None = None) -> None:
-    """Write each file atomically, or none if one is refused. If `below` is given, create missing folders inside it."""
+    """Write each file atomically. If `require_outputs` refuses one of them, write none.
+
+    If `below` is given, create missing folders inside it.
+    """
     require_outputs(outputs, below)
     for path, data in outputs.items():
         try:

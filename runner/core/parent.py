@@ -1,4 +1,4 @@
-"""Tie the lives of processes together on Linux: die with the parent, adopt orphans."""
+"""On Linux, let a process end when its parent dies, and let a process adopt orphaned descendants."""
 
 import ctypes
 import signal

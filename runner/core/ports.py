@@ -19,10 +19,10 @@ def free_port(address: str = "") -> int:
 
 
 def held_port(address: str = "") -> socket.socket:
-    """Return a socket bound to a free port, which no other call chooses until the socket is closed.
+    """Return a socket that is bound to a free port. Until the socket is closed, no other call chooses this port.
 
-    Runs that start together thus get different ports. The rendezvous can still listen on a held port, since its socket
-    sets SO_REUSEADDR too (torch: c10d/socket.cpp).
+    Runs that start at the same time thus get different ports. The rendezvous can listen on the port nevertheless, since
+    the rendezvous sets SO_REUSEADDR too (torch: c10d/socket.cpp).
     """
     for _ in range(_TRIES):
         number = _CHOICE[secrets.randbelow(len(_CHOICE))]

@@ -1,8 +1,8 @@
 """Recognize secrets by name, refuse secrets as arguments, and mask the environment's secrets in texts.
 
-A secret's name ends in token, secret, password, passphrase, or api, access, secret or private key, in any case and
-spelling: HF_TOKEN, --hf-token, hfToken, apiKey. Vocabulary tokens (`pad_token`), numbers, booleans and texts of fewer
-than 8 characters are never secrets.
+A secret's name ends in `token`, `secret`, `password`, `passphrase`, `api_key`, `access_key`, `secret_key` or
+`private_key`, in any case and spelling: HF_TOKEN, --hf-token, hfToken, apiKey. Vocabulary tokens (`pad_token`),
+numbers, booleans and texts of fewer than 8 characters are never secrets.
 """
 
 import json
@@ -85,7 +85,7 @@ def _refuse(name: str, why: str = "") -> None:
 
 
 def mask(data: bytes) -> bytes:
-    """Replace the values of the environment's secrets with `MASK`, even where another name precedes a value."""
+    """Replace the values of the environment's secrets with `MASK`, whatever name the text gives them."""
     known = _pattern(_of_environment())
     return known.sub(MASK.encode(), data) if known else data
 
@@ -96,14 +96,17 @@ def mask_text(text: str) -> str:
 
 
 def _of_environment() -> tuple[tuple[str, str], ...]:
-    """List the environment's secrets as (name, value). A value of several lines gives one pair for each line."""
+    """List the environment's secrets as (name, value). A value of several lines becomes one pair for each line."""
     found = ((name, value) for name, value in os.environ.items() if is_secret(name, value))
     return tuple((name, line) for name, value in found for line in value.splitlines() if len(line) >= SHORTEST)
 
 
 @cache
 def _pattern(known: tuple[tuple[str, str], ...]) -> re.Pattern[bytes] | None:
-    """Return a pattern for secrets: verbatim, as JSON, Python and URLs write them, or cut off before `...`."""
+    """Return a pattern that matches the secrets, or None if there are none.
+
+    It matches a secret as it is, as JSON, Python or a URL writes it, or cut off before `...`.
+    """
     forms = set()
     for _, value in known:
         written = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}

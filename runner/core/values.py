@@ -32,7 +32,7 @@ def whole(value: object, least: int = 0, most: int = LARGEST_WHOLE) -> int | Non
 
 
 def spell_non_finite(value: Any) -> Any:
-    """Return a copy of a value with the floats that JSON lacks replaced by "nan", "inf" and "-inf".
+    """Return a copy of a value in which NaN and the infinities, which JSON lacks, are "nan", "inf" and "-inf".
 
     If all three became null, runs with different values would share a row of the table.
     """

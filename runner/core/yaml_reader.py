@@ -44,7 +44,7 @@ class Document:
     lines: dict[_Path, int]
 
     def fail(self, message: str, *path: str | int) -> NoReturn:
-        """Raise RequestError with the line of a value, or of the nearest value around it."""
+        """Raise RequestError with the line of a value, or of the innermost value around it whose line is known."""
         while path and path not in self.lines:
             path = path[:-1]
         raise RequestError(f"{one_line(self.file)}:{self.lines.get(path, 1)}: {one_line(message)}")
@@ -106,7 +106,7 @@ class _Builder:
         self._file, self._lines = file, lines
 
     def document(self) -> Any:
-        """Return the values of the only document, or None for an empty text."""
+        """Return the values of the text's only document, or None if the text is empty."""
         values = None
         documents = 0
         for event in self._events:
@@ -118,7 +118,10 @@ class _Builder:
         return values
 
     def _bounded(self, events: Iterator[Event]) -> Iterator[Event]:
-        """Refuse YAML that is too large or deep, has aliases, or states another version, before building values."""
+        """Yield the events, before values are built from them. Raises RequestError if the text is not acceptable.
+
+        Text is refused if it is too large or too deep, has aliases, or states a version other than 1.2.
+        """
         depth = values = 0
         for event in events:
             depth += isinstance(event, MappingStartEvent | SequenceStartEvent)

@@ -21,7 +21,7 @@ def to_json(value: object) -> str:
 
 
 def to_yaml(value: object, header: str = "") -> str:
-    """Write plain values as YAML that means the same in versions 1.1 and 1.2, below the header as a comment.
+    """Write plain values as YAML that versions 1.1 and 1.2 read alike. The header comes first, as a comment.
 
     Text that a reader could take for a number, a boolean or a time (`no`, `1e3`, `20:30`) is quoted.
     """
@@ -54,7 +54,7 @@ def _text(representer: SafeRepresenter, text: str) -> ScalarNode:
 
 @cache
 def _writer() -> YAML:
-    """Create the writer only once, since ruamel searches its folder for plug-ins each time."""
+    """Create the writer. It is cached, since ruamel searches its folder for plug-ins whenever it creates a writer."""
     _Representer.add_representer(str, _text)
     _Representer.add_representer(list, _list)
     yaml = YAML(typ="rt", pure=True)
