@@ -25,7 +25,7 @@ Value = str | Whole | float | bool | None
 
 
 def wrong_name(key: str) -> str | None:
-    """Return why an arg cannot have this name, or None."""
+    """Return why an arg cannot have this name, or None if it can."""
     if is_variable(key):
         return f"'{key}' is an environment variable: it stands below 'env', or in --env NAME=VALUE"
     if not re.fullmatch(NAME, key, re.ASCII):
@@ -34,7 +34,7 @@ def wrong_name(key: str) -> str | None:
 
 
 def unfit(value: object) -> str | None:
-    """Return why an arg cannot have this value, or None."""
+    """Return why an arg cannot have this value, or None if it can."""
     try:
         msgspec.convert(value, Value)
     except msgspec.ValidationError as error:

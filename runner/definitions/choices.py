@@ -15,10 +15,10 @@ from runner.definitions.experiment import refused_layout, too_many
 
 @dataclass(frozen=True)
 class Selection:
-    """The command-line options for an experiment. Without an option, the definition's value holds.
+    """The command-line options for an experiment. If an option is absent, the definition's value is used.
 
-    `experiment` is a name or the path of a script. `arguments` are the words for the script, after `--`. `observed`
-    allows the kit to measure inside a script.
+    `experiment` is a name or the path of a script. `arguments` are the script's arguments, which follow `--`. If
+    `observed`, the kit may measure inside a script.
     """
 
     experiment: str = ""
@@ -35,7 +35,7 @@ class Selection:
 
 
 def read_layouts(experiment: Experiment, words: Sequence[str]) -> list[str] | None:
-    """Parse `--layout 1x4,2+3` into layouts that replace the definition's, or None without the option."""
+    """Parse `--layout 1x4,2+3` into layouts that replace the definition's. Returns None if the option is absent."""
     try:
         parts = [part for word in words for part in word.split(",")]
         layouts = list(dict.fromkeys(str(Layout.parse(part)) for part in parts))
@@ -47,7 +47,7 @@ def read_layouts(experiment: Experiment, words: Sequence[str]) -> list[str] | No
 
 
 def read_only(experiment: Experiment, words: Sequence[str]) -> dict[str, set[object]]:
-    """Parse `--only axis=value[,value]` words into the chosen values of each axis, as keys of `identity`."""
+    """Parse each `--only axis=value[,value]`. Returns the chosen values of each axis, as `identity` writes them."""
     chosen: dict[str, set[object]] = {}
     for word in words:
         axis, equals, text = _split(word)
@@ -67,7 +67,10 @@ def read_only(experiment: Experiment, words: Sequence[str]) -> dict[str, set[obj
 
 
 def read_changes(experiment: Experiment, words: Sequence[str]) -> dict[str, Any]:
-    """Parse `--set arg=value` words into args in the spelling of the experiment's programs."""
+    """Parse each `--set arg=value` into an arg.
+
+    If all programs are modules of families, `-` in a name becomes `_`, as definitions spell it.
+    """
     changed: dict[str, Any] = {}
     of_families = not any(program.files for program in experiment.programs.values())
     for word in words:
@@ -81,7 +84,7 @@ def read_changes(experiment: Experiment, words: Sequence[str]) -> dict[str, Any]
 
 
 def read_change(word: str) -> tuple[str, Any]:
-    """Parse one `--set arg=value` word into the arg's name and its value."""
+    """Parse one `--set arg=value` into the arg's name and its value."""
     key, equals, text = _split(word)
     if not equals or not key:
         _refuse(f"--set {word}: write arg=value, for example --set epochs=1")

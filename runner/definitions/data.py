@@ -1,4 +1,4 @@
-"""Start programs outside of runs: `prepare.py` of a family to fetch data, and any program for its `--help`."""
+"""Start programs outside of runs: a family's `prepare.py`, which fetches data, or any program with `--help`."""
 
 import os
 import subprocess

@@ -55,7 +55,7 @@ class Metric(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Cells(msgspec.Struct):
-    """A mapping with keys of its own, and with axis values that select cells."""
+    """A mapping that selects cells by axis values, in addition to the keys that its class declares."""
 
 
 class Skip(Cells):
@@ -180,7 +180,7 @@ class Definition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class Experiment(Definition, kw_only=True):
     """A checked definition of a project, with layouts in canonical form.
 
-    `dialects` holds the text of each dialect file of the project, and "" for each dialect of the kit.
+    `dialects` maps each dialect file of the project to its text, and each dialect of the kit to "".
     """
 
     path: Path
@@ -200,7 +200,7 @@ class Experiment(Definition, kw_only=True):
     def resolved(self) -> dict[str, Any]:
         """Return the definition, including defaults, as plain JSON values for the record.
 
-        NaN and infinity, which JSON lacks, are written as on a command line.
+        NaN and infinity, which JSON lacks, become the texts "nan" and "inf".
         """
         values = {field.name: getattr(self, field.name) for field in msgspec.structs.fields(Definition)}
         values |= {"dialect": self.dialects or None, "metrics": self.patterns}
@@ -216,9 +216,9 @@ class Experiment(Definition, kw_only=True):
     def cells(
         self, device: str | None = None, layouts: list[str] | None = None
     ) -> list[tuple[dict[str, Any], str | None]]:
-        """Return each point of the matrix, and why the point is skipped on the device, or None.
+        """Return each point of the matrix, with the reason if the point is skipped on the device, else with None.
 
-        `layouts` replace the layouts of the matrix.
+        If `layouts` are given, they replace the layouts of the matrix.
         """
         matrix = {**self.matrix, "layout": layouts or self.matrix["layout"]}
         skips = [skip for skip in self.skip if skip.get("when") in (None, device)]
@@ -250,7 +250,7 @@ def hash_resolved(resolved: dict[str, Any]) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a definition. Beyond the schema, `load` checks programs, dialects and cells."""
+    """Return the JSON Schema of a definition. The schema does not check programs, dialects and cells; `load` does."""
     _, parts = msgspec.json.schema_components((Definition, Skip, Row), ref_template="#/$defs/{name}")
     whole = parts.pop("Definition")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole, "$defs": parts}

@@ -104,7 +104,7 @@ def _check_matrix(document: Document, definition: Definition) -> None:
 
 
 def too_many(matrix: dict[str, list[Any]]) -> str | None:
-    """Return the error for a matrix with too many cells, or None."""
+    """Return the text of an error if a matrix has too many cells, else None."""
     cells = math.prod(map(len, matrix.values()))
     if cells <= MOST_CELLS:
         return None
@@ -112,7 +112,7 @@ def too_many(matrix: dict[str, list[Any]]) -> str | None:
 
 
 def refused_layout(definition: Definition, layouts: Iterable[object]) -> str | None:
-    """Return why a program that starts its own processes cannot run one of the layouts, or None."""
+    """Return why a layout is refused, or None. A program that starts its own processes can only run 1x1."""
     several = [layout for layout in layouts if str(layout) != "1x1"]
     if definition.launcher == "torchrun" or not several:
         return None
@@ -234,7 +234,7 @@ def _check_row(
 def files(root: Path) -> list[Path]:
     """List a project's definition files, inside and outside of families.
 
-    A folder that is unreadable or a link is itself listed, so that `load` reports the folder.
+    If a folder is a link or cannot be read, the folder itself is listed, so that `load` reports it.
     """
     folder = settings_of(root).folder
     try:

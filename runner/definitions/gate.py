@@ -16,7 +16,8 @@ from runner.core.yaml_reader import Document
 def decode(document: Document, kind: Any, value: Any, *place: str | int) -> Any:
     """Convert a value of a file to a type. Raises RequestError with the value's line.
 
-    Inner values come first, since msgspec's errors name neither an unknown key nor a value's place in a mapping.
+    Inner values are converted first, so that an error has their line: msgspec's errors name neither an unknown key nor
+    a value's place in a mapping.
     """
     within = _types_within(kind, value)
     if within is not None:

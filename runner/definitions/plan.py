@@ -50,7 +50,8 @@ class Cell:
 class Run:
     """One execution of a cell. `repeat` counts from 1. `side` is A or B in a comparison.
 
-    If `observed`, the kit measures inside a script (trainkit/observer). The kit's own programs report their figures.
+    If `observed`, the kit measures inside a script (trainkit/observer). The kit's own programs report their figures
+    themselves.
     """
 
     experiment: Experiment
@@ -79,7 +80,7 @@ class Plan:
 def make_plan(experiment: Experiment, selection: Selection) -> Plan:
     """Select the cells, apply `--set arg=value`, and interleave the repeats. Raises RequestError if no cell is left.
 
-    Repeats go through the cells forwards and backwards in turn, so that no cell gains if the machine's speed drifts.
+    Odd repeats run the cells forwards, even repeats backwards. A drift of the machine's speed thus favours no cell.
     """
     device = selection.device
     layouts, chosen = read_layouts(experiment, selection.layouts), read_only(experiment, selection.only)

@@ -30,9 +30,9 @@ _DECLARES = {
 class Program:
     """A training program: a module of a family, another module of the project, or a script.
 
-    `declares` lists which of `scaling` and `device` a module of a family takes. For other programs, `files` has the
-    sources and `search` the further folders of modules, as paths from the project's folder. An `alone` program starts
-    its own processes.
+    `declares` lists which of the arguments `scaling` and `device` a module of a family accepts. For other programs,
+    `files` lists the source files, and `search` lists further folders of modules, both as paths from the project's
+    folder. If `alone`, the program starts its own processes.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Program:
 
     @property
     def words(self) -> list[str]:
-        """The words that name the program to torchrun."""
+        """The words of torchrun's command line that name the program."""
         before = ["-m", ALONE] if self.alone else []
         if self.name.endswith(_SCRIPT):
             return [*before, as_path(self.name)]
@@ -65,12 +65,12 @@ class Program:
 
     @property
     def places(self) -> list[str]:
-        """The project's top-level folders and files that contain sources but are in no image."""
+        """The project's top-level folders and files that contain sources of the program, and that no image contains."""
         folders = {name.partition("/")[0] if "/" in name else name for name in self.files}
         return sorted(folders - {PACKAGE})
 
     def argv(self, args: dict[str, Any]) -> list[str]:
-        """Return args as words, in order: None and False are left out, True is a flag, a list repeats its key.
+        """Return args as words, in order. None and False give no word, True gives a flag, and a list repeats its key.
 
         For a module of a family, `_` in a key becomes `-`. Other programs get keys as the definition spells them.
         """
@@ -102,8 +102,9 @@ def as_path(script: str) -> str:
 def find(root: Path, name: str, settings: Settings | None = None) -> Program:
     """Find the program that a definition names. Raises RequestError if there is none.
 
-    `<family>.<program>` is a module below `experiments/`, else any module of the project. A name that ends in `.py` is
-    a script's path from the project's folder. Given `settings` replace those in the project's files.
+    A dotted name is a module below `experiments/`, `<family>.<program>`. If there is none, it is any module of the
+    project. A name that ends in `.py` is a script's path from the project's folder. If `settings` are given, they
+    replace those in the project's files.
     """
     settings = settings or settings_of(root)
     if name.endswith(_SCRIPT):
@@ -133,7 +134,7 @@ def _elsewhere(settings: Settings, name: str, path: Path) -> Program:
 
 
 def names(root: Path) -> list[str]:
-    """List every module below `experiments/` that can be run and is not `prepare`."""
+    """List every module below `experiments/` that can be run, except `prepare`."""
     folder = root / PACKAGE
     files = (path for path in sorted(folder.rglob("*.py")) if path.is_file() and not path.name.startswith("_"))
     runnable = (path for path in files if path.stem != PREPARE and b"__main__" in path.read_bytes())

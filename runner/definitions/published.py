@@ -5,10 +5,10 @@ from typing import Any
 
 
 def figures(definition: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the published rows of a resolved definition, each with the speed-up computed from its times.
+    """Return the published rows of a resolved definition, with the speed-ups computed from their times.
 
-    `computed_speedup` compares a row with the published row for one device of the same kind and the same axis values.
-    The key is absent without such a row, and on mixed hardware.
+    `computed_speedup` compares a row with the published row that has one device of the same kind, and the same axis
+    values. The key is absent if there is no such row, or if the hardware is mixed.
     """
     rows = (definition.get("published") or {}).get("rows", [])
     axes = set(definition.get("matrix", {})) - {"layout"}
@@ -28,6 +28,6 @@ def _with_speedup(row: dict[str, Any], rows: list[dict[str, Any]], axes: set[str
 
 
 def _devices(hardware: str) -> tuple[int, str]:
-    """Parse `2x A100` as (2, "A100"). The count is 0 for several kinds of device."""
+    """Parse `2x A100` as (2, "A100"). The count is 0 if the text names several kinds of device."""
     found = re.fullmatch(r"(\d+)\s*x\s*([^+]+)", hardware.strip())
     return (int(found[1]), found[2].strip()) if found else (0, hardware)

@@ -1,7 +1,7 @@
 """Rebuild a run from its record and the project's current definition.
 
-The record may be untrusted, so it only chooses an experiment and a program of this project, and values of args. If the
-definition has changed since, the run is refused, and the error names the changed keys.
+The record may be untrusted. It therefore only chooses an experiment and a program of this project, and values of args.
+If the definition has changed since the run was started, the run is refused, and the error names the changed keys.
 """
 
 import re
@@ -21,7 +21,7 @@ _NAME = re.compile(r"\w[\w-]*")
 
 
 def run_of(launch: Launch, root: Path) -> Run:
-    """Return the run that a launch describes. Raises RequestError if the project's definition has changed since."""
+    """Return the run that a launch describes. Raises RequestError if the definition has changed since the launch."""
     if not _NAME.fullmatch(launch.experiment):
         raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is not a valid name")
     refuse_args(launch.args)

@@ -49,11 +49,11 @@ class Table(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Settings:
-    """A project and its settings, which default to those of this repository.
+    """A project and its settings. The defaults are the settings of this repository.
 
     Args:
         root: the project's folder.
-        source: the file that marks the root, or None.
+        source: the file that marks the root, or None if there is none.
         definitions: the folder of the definitions.
         path: further folders of modules, for example `src`.
         image: the container image without its tag (`cpu` or `gpu`), or empty for the kit's own image.
@@ -77,7 +77,7 @@ class Settings:
         return self.root / self.definitions
 
     def words_for(self, target: str, given: list[str]) -> list[str]:
-        """Return a target's `name=value` options: first the given ones, then the settings' values of all others."""
+        """Return a target's `name=value` options: those given, then those that only the settings have."""
         named = {word.partition("=")[0].replace("-", "_") for word in given}
         chosen = self.options.get(target, {})
         return given + [f"{name}={value}" for name, value in chosen.items() if name not in named]
@@ -98,7 +98,7 @@ class Settings:
 
 
 def nearest(start: Path) -> Settings | None:
-    """Return the settings of the nearest project, from the folder `start` upwards, or None.
+    """Return the settings of the nearest project at or above the folder `start`, or None if there is none.
 
     A project has a `runner.toml`, or a `pyproject.toml` with the table `[tool.runner]`.
     """

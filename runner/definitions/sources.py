@@ -12,7 +12,7 @@ from trainkit.sources import LIBRARY
 
 
 def read_imported(root: Path, program: Path, search: tuple[Path, ...] = ()) -> dict[Path, bytes]:
-    """Read a program and the project's files that it imports, directly or through others, except `trainkit`.
+    """Read a program, and the project's files that it imports directly or indirectly. `trainkit` is left out.
 
     Raises RequestError, with the line, if a file is not valid Python.
     """
