@@ -14,6 +14,6 @@ def main() -> None:
 
 
 def _leave(_number: int, _frame: object) -> None:
-    """Exit at once: nothing has been started yet, or everything has ended."""
+    """Exit at once. This handler acts only before anything is started, or after everything has ended."""
     os.write(2, b"interrupted\n")
     os._exit(130)

@@ -87,7 +87,7 @@ def _collect_logs(source: str, files: list[Path], words: list[str], *, json: boo
 
 
 def _is_log(path: Path) -> bool:
-    """Return whether a path is the stdout of programs: a file, or a folder with files but without runs."""
+    """Return whether a path holds stdout of programs. It does if it is a file, or a folder with files but no runs."""
     if any((path / name).exists() for name in ("run.json", "raw", "request")):
         return False
     is_of_runs = any(next(path.glob(f"{above}/run.json"), None) for above in ("*", "*/*"))

@@ -44,8 +44,8 @@ def compare(
 ) -> None:
     """Test whether B is faster or slower than A.
 
-    Two folders of results are compared as they are; other versions are run first, A and B in turn. Exit code 0: B is
-    faster, or the difference is smaller than --detect; 1: B is slower, or a run failed; 4: undecided.
+    Two folders of results are compared as they are. Other versions are run first, alternating between A and B. Exit
+    code 0: B is faster, or the difference is smaller than --detect; 1: B is slower, or a run failed; 4: undecided.
     """
     given = {"only": only, "layout": layout, "change": change, "repeat": repeat, "no_observe": no_observe}
     if json and markdown:

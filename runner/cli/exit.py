@@ -26,7 +26,7 @@ AT_ONCE_SECONDS = 1.0
 
 
 class _Ended(BaseException):
-    """A signal has arrived. It is not a KeyboardInterrupt, for which typer would print an empty line."""
+    """Raised when a signal arrives. Typer would print an empty line for a KeyboardInterrupt."""
 
 
 @contextmanager

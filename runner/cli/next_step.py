@@ -1,4 +1,4 @@
-"""Suggest the next command. Called without a command, `runner` prints the suggestion below the help."""
+"""Suggest the next command. If `runner` is called without a command, it prints the suggestion below the help."""
 
 import shlex
 from pathlib import Path

@@ -86,7 +86,7 @@ Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the
 
 
 def select(experiment: str | None = None, **words: Any) -> Selection:
-    """Make a Selection from a command's options, given in `words` by parameter name."""
+    """Make a Selection from a command's options. `words` maps the parameters' names to their values."""
     if (scaling := words.get("scaling")) not in (None, *SCALINGS):
         raise RequestError(f"--scaling {scaling}: choose {' or '.join(SCALINGS)}")
     return Selection(
@@ -116,7 +116,7 @@ def experiment_of(name: str) -> Experiment:
 
 
 def is_script(word: str) -> bool:
-    """Return whether a word names a script, or a folder to search for one, rather than an experiment."""
+    """Return whether a word names a script, or a folder to search for a script. If not, it names an experiment."""
     if word.endswith((".py", ".ipynb")):
         return True
     is_there = os.path.exists(word)  # noqa: PTH110 - a long name is no error

@@ -41,7 +41,7 @@ def prepare(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a program that also got the Ctrl-C. If necessary, terminate it, then kill it."""
+    """Wait for a program that got the Ctrl-C too. If it does not end, terminate it. If it still does not, kill it."""
     for seconds, end in ((1, process.terminate), (10, process.kill)):
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)

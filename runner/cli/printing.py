@@ -30,5 +30,5 @@ def show_document(text: str) -> None:
 
 
 def line(text: object) -> str:
-    """Fold text into one printable line, keeping the double spaces between its parts."""
+    """Fold text into one printable line, but keep double spaces, which separate the parts of a message."""
     return "  ".join(one_line(part) for part in str(text)[:LONGEST].split("  "))

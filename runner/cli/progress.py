@@ -66,7 +66,7 @@ class Progress:
         return True
 
     def take_printed(self, line: bytes) -> bool:
-        """Until the first epoch, take a printed line as the phase. Return whether the progress changed."""
+        """Before the first epoch starts, show a printed line as the phase. Return whether the progress changed."""
         text = one_line(line[: 4 * _LONGEST].decode("utf-8", "replace"), _LONGEST)
         if self._epoch or not text:
             return False

@@ -33,7 +33,7 @@ _TITLE = "  {:<7} {}"
 
 
 class _Console(Console):
-    """A console that prints no more once its reader has gone, as in `2>&1 | head`. Rich's own console would exit."""
+    """A console that stops printing when its reader has gone, as in `2>&1 | head`. Rich's own console would exit."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -105,7 +105,7 @@ class Screen:
         self.note(f"  all its output is in {folder / 'raw'}")
 
     def left_out(self, run: Run) -> None:
-        """Print that another repeat of a failed cell is not run."""
+        """Print that a repeat is not run, since its cell has failed."""
         self.note(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", _WARNING)
 
     def _render(self) -> RenderableType:
