@@ -1,7 +1,7 @@
 """Pack results into one archive for a reviewer: records, code, tables, and a README that lists omissions.
 
-The archive is a PAX tar (POSIX.1-2001) of regular files, sorted by name, with fixed times, owners and modes: the same
-files always give the same bytes. `runner.records.unpacking` opens the archive.
+The archive is a PAX tar (POSIX.1-2001) of regular files. They are sorted by name and have fixed times, owners and
+modes, so that the same files always give the same bytes. `runner.records.unpacking` opens the archive.
 """
 
 import os
@@ -111,7 +111,7 @@ class Bundle:
     def _copy(
         self, source: Path, name: str, most: int, without: re.Pattern[str] | None = None
     ) -> tuple[list[str], list[str]]:
-        """Copy a folder's files. Return the files with masked secrets, and the omissions."""
+        """Copy a folder's files. Returns the files in which a secret was masked, and a line for each file left out."""
         regular, other = manifest.listing(source)
         masked, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
         for file in regular:

@@ -1,4 +1,4 @@
-"""Get the project's files as a run had them, from git or from an archive of `runner bundle`."""
+"""Get the project's files as they were when a run started, from git or from an archive of `runner bundle`."""
 
 import hashlib
 import os
@@ -27,10 +27,10 @@ class Sources:
         self.root = root
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path, list[str]]:
-        """Check out a commit into an empty folder, and apply the kept changes. Raises RunError if that fails.
+        """Check out a run's commit into an empty folder, and apply the uncommitted changes in `diff`.
 
-        Return the project's folder in the checkout, and a note on each missing submodule. `git archive` is not used,
-        because it leaves out and rewrites files as `.gitattributes` says.
+        Returns the project's folder in the checkout, and a note on each missing submodule. Raises RunError if the code
+        cannot be restored. `git archive` is not used, because `.gitattributes` can make it leave out or rewrite files.
         """
         commit = str(code.get("commit"))
         try:
@@ -58,7 +58,10 @@ class Sources:
 
 
 class Kit:
-    """The code of an archive, read without running git or applying diffs, or a clone's if the archive has no code."""
+    """The code in an archive, which is copied without running git or applying diffs.
+
+    If the archive has no code, the code comes from a clone.
+    """
 
     def __init__(self, archive: Archive, clone: Sources) -> None:
         self.archive, self._clone = archive, clone
@@ -77,14 +80,17 @@ class Kit:
 
 
 def tree_name(code: dict[str, Any]) -> str | None:
-    """Return the archive's folder for a run's code, named by commit and changes, or None without a commit."""
+    """Return the archive's folder for a run's code, or None if the record names no commit.
+
+    The folder is named by the commit and a hash of the uncommitted changes.
+    """
     changes = code.get("diff_sha256")
     name = f"{code.get('commit')}-{str(changes)[:12]}" if changes else str(code.get("commit"))
     return f"{PROJECT}/{name}" if _TREE.fullmatch(name) else None
 
 
 def kept_changes(run: Path, code: dict[str, Any]) -> bytes | None:
-    """Read the uncommitted changes of a run, or None. Raises RunError if they are lost or altered."""
+    """Return a run's uncommitted changes, or None if it had none. Raises RunError if they are lost or altered."""
     if not (sha256 := code.get("diff_sha256")):
         return None
     try:

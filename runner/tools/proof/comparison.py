@@ -71,7 +71,7 @@ def _facts(record: Record, name: str) -> list[str]:
 
 
 class Value(NamedTuple):
-    """A reported value and its place: epoch or batch, event, field."""
+    """A reported value and its place: the epoch or batch, the event and the field."""
 
     place: str
     value: Any
@@ -96,9 +96,10 @@ def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
 
 
 def first_divergence(before: dict[int, list[Value]], after: dict[int, list[Value]]) -> str | None:
-    """Name the earliest value that differs on any rank, or None. Of equally early values, name the lowest rank's.
+    """Name the earliest value that differs, with its rank. Returns None if no value differs.
 
-    Ranks report different numbers of values, so a value's position is counted as a share of all values of its rank.
+    Ranks report different numbers of values, so a value's position is counted as a share of all values of its rank. If
+    several ranks differ first at the same position, the lowest rank is named.
     """
     differences: list[tuple[float, int, str]] = []
     for rank in sorted({*before, *after}):

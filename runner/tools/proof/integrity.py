@@ -1,4 +1,4 @@
-"""Proof levels 0 and 1: a run's files are unaltered, and give the same record again."""
+"""Check proof level 0, that a run's files are unaltered, and level 1, that its raw files give its record."""
 
 import os
 import shlex
@@ -52,9 +52,9 @@ class Verdict:
 
 
 def runs_at(path: Path, notes: list[str]) -> list[Path]:
-    """Return the folder itself if it is a run's, else the runs below it. Raises RequestError if there are no runs.
+    """Return the folders of the runs below a folder, or the folder itself if it is a run's.
 
-    `notes` gets a line for each folder that was skipped.
+    `notes` gets a line for each folder that was skipped. Raises RequestError if there are no runs.
     """
     if not is_folder(path):
         why = "it is a link, and links are not followed" if path.is_symlink() else "there is no such folder"
@@ -72,7 +72,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def verify(path: Path, level: int) -> Verdict:
-    """Return the proof level that a run reaches, up to `level` (0 or 1), with the reasons."""
+    """Return the proof level that a run reaches, with the reasons. Levels above `level` (0 or 1) are not checked."""
     record, faults = check_whole(path)
     verdict = Verdict(one_line(path), stopped=faults)
     if record is None or faults:
@@ -95,14 +95,14 @@ def verify(path: Path, level: int) -> Verdict:
 
 
 def repeat_with(record: Record) -> dict[str, str]:
-    """Return the arguments with which a run repeats decisions that followed the clock, as the run reported them."""
+    """Return the arguments with which a new run repeats a run's decisions by the clock. The old run reported them."""
     reported = record.facts.get("repeat_with")
     chosen = reported.items() if isinstance(reported, dict) else ()
     return {name: value for name, value in chosen if name in record.launch.args and isinstance(value, str)}
 
 
 def check_whole(path: Path) -> tuple[Record | None, list[str]]:
-    """Compare a run's folder with its manifest. Return the record, or None if unreadable, and the faults."""
+    """Compare a run's folder with its manifest. Returns the record (None if it is unreadable) and the faults."""
     folder = RunFolder(path)
     try:
         record = folder.read()
@@ -131,7 +131,8 @@ def check_whole_and_parsed(path: Path) -> tuple[Record | None, list[str]]:
 def read_again(path: Path, record: Record) -> Check:
     """Parse the raw files of an ended run again, and compare the result with its record.
 
-    Both have to agree if this version of the runner made the record, and nothing is masked or left out.
+    A difference is a fault only if this version of the runner made the record, and nothing is masked or left out.
+    In other cases, a difference makes `same` None.
     """
     folder, name = RunFolder(path), "raw output"
     is_own = record.launch.runner.get(READER) == hash_reader()

@@ -40,8 +40,8 @@ class Wish:
     """The choices of the command line.
 
     Args:
-        target: where to run; None for the record's target.
-        words: `name=value` options of the target; if empty, the usable ones of the record.
+        target: where to run, or None to run on the record's target.
+        words: `name=value` options of the target. If empty, the options of the record are used where allowed.
         results: the folder for the new records.
         here: the user's project, with the prepared data.
         with_files: further files of that project that the programs use.
@@ -55,7 +55,10 @@ class Wish:
 
 
 def require_whole(path: Path, *, anyway: bool) -> Record:
-    """Return the record of a run. Raises RunError if the run may not be repeated, as its hashes do not match."""
+    """Return the record of a run that is to be repeated. Raises RunError if the run's hashes do not match.
+
+    If `anyway`, hashes may differ, but the record still has to be readable.
+    """
     record, faults = check_whole_and_parsed(path)
     if record is None:
         raise RunError(f"{one_line(path)}: no level: {faults[0]}; nothing is run from it")
@@ -117,7 +120,10 @@ def not_run(path: Path, error: KitError) -> Verdict:
 
 @contextmanager
 def _tree(record: Record, sources: Sources | Kit, diff: bytes | None, wish: Wish) -> Iterator[tuple[Path, list[str]]]:
-    """Yield a temporary folder that holds the commit, its kept changes and the prepared data, together with notes."""
+    """Yield a temporary folder, and a note on each missing submodule.
+
+    The folder holds the commit, the uncommitted changes and the prepared data.
+    """
     with temporary_folder("reproduce") as scratch:
         root, notes = sources.check_out(record.launch.code, scratch, diff)
         place = root / DATA
@@ -137,7 +143,7 @@ def _tree(record: Record, sources: Sources | Kit, diff: bytes | None, wish: Wish
 
 
 def options_again(path: Path, launch: Launch, target: str, *, is_trusted: bool) -> list[str]:
-    """Return the options of a record's target as `name=value` words, or [] for another target.
+    """Return the options of a record's target as `name=value` words, or [] if `target` is another one.
 
     Raises RequestError if an untrusted record names hosts, files or images. The id of an image in this machine's engine
     is accepted, since an id cannot be forged.

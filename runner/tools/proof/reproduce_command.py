@@ -92,7 +92,10 @@ def _source(path: Path, only: str | None, *, anyway: bool, yes: bool) -> Iterato
 
 
 def ask(path: Path, chosen: Chosen) -> None:
-    """Show the commands and ask whether to run them. Raises RequestError without a terminal or if the answer is no."""
+    """Show the commands and ask whether to run them.
+
+    Raises RequestError if there is no terminal, or if the answer is no.
+    """
     if not sys.stdin.isatty():
         raise RequestError(f"{path}: its code would run with your rights: read it first, then add --yes")
     for folder, record in chosen:

@@ -24,9 +24,9 @@ def verify(
 ) -> None:
     """Verify a record or an archive.
 
-    It shows the highest level that the record reaches, and what stopped the next. Level 0: the record is whole. Level
-    1: its output gives the same record again. `runner reproduce` checks level 2. Exit code 0: every run reaches
-    the level asked for; 1: one does not.
+    It shows the highest level that the record reaches, and why it does not reach a higher one. Level 0: the record is
+    whole. Level 1: the run's output, parsed again, gives the same record. `runner reproduce` checks level 2. Exit code
+    0: every run reaches the level asked for; 1: one does not.
     """
     from runner.records.unpacking import opened
     from runner.tools.proof.integrity import verify
@@ -48,7 +48,10 @@ def verify(
 
 
 def finish(verdicts: list[Verdict], level: int, document: dict[str, Any] | None) -> None:
-    """Show verdicts, or print them in the JSON document if given. Exit with code 1 if a run is below the level."""
+    """Show verdicts. Exit with code 1 if a run is below the level.
+
+    If a JSON document is given, print it with the verdicts added.
+    """
     if document is None:
         _show(verdicts, level)
     else:
