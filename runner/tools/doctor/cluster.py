@@ -1,6 +1,6 @@
 """Checks of the Kubernetes cluster that the kubeconfig names, without creating anything there.
 
-No image is pulled, since a pull needs a pod; the nodes list their images.
+No image is pulled, since a pull would need a pod. Each node lists the images that it holds.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ _MENDS = {"kubeconfig": "export KUBECONFIG=FILE", "api": "kubectl cluster-info"}
 
 
 def check_cluster(options: Options, device: str, name: str, where: str) -> list[Finding]:
-    """Check the cluster until a request fails; `name` is the project's image name without a tag."""
+    """Check the cluster. Stop at the first request that fails. `name` is the project's image name without a tag."""
     findings: list[Finding] = []
     stage, kinds = "kubeconfig", OBJECTS[options.job]
     try:
@@ -61,7 +61,7 @@ def _rights(lacking: list[str], where: str, namespace: str) -> Finding:
 
 
 def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
-    """Return the nodes, or None if the user may not list nodes: a run does not need that right."""
+    """Return the nodes. Returns None if the user has no right to list nodes, which a run does not need."""
     try:
         return cluster.get("/api/v1/nodes", limit=500).get("items") or []
     except ClusterError as error:
@@ -71,7 +71,10 @@ def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
 
 
 def check_nodes(nodes: list[dict[str, Any]] | None, where: str, image: str, device: str) -> list[Finding]:
-    """Check that nodes accept pods, offer GPUs if needed, and hold the image; `nodes` is None if unknown."""
+    """Check that nodes accept pods, offer GPUs if needed, and hold the image.
+
+    `nodes` is None if the user may not list them.
+    """
     if nodes is None:
         return [ok("nodes", where, "the user may not list the nodes, so they are not checked")]
     checked = [_check_node(node) for node in nodes]
@@ -109,7 +112,7 @@ def _gpus(node: dict[str, Any]) -> int:
 
 
 def _check_image(ready: list[dict[str, Any]], where: str, image: str) -> Finding:
-    """Check that every node holds the image, which nodes list by full name (`docker.io/library/...`)."""
+    """Check that every node holds the image. Nodes list images by full name (`docker.io/library/...`)."""
     whole = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
     names = {whole, f"docker.io/library/{whole}", f"docker.io/{whole}"}
     without = [

@@ -32,7 +32,7 @@ class Container:
         self._client: subprocess.Popen[bytes] | None = None
 
     def gather(self, image: str, options: Options, *, gpus: bool) -> dict[str, Any]:
-        """Return the facts that `inside.py` prints in the container; raise RequestError if it prints none.
+        """Return the facts that `inside.py` prints in the container. Raises RequestError if it prints none.
 
         Even if this process is killed, `inside.py` ends by itself, and --rm removes the container.
         """
@@ -74,7 +74,7 @@ def _facts(printed: bytes, errors: str, image: str) -> dict[str, Any]:
 
 
 def check_engine(options: Options, device: str, container: Container, name: str, where: str) -> list[Finding]:
-    """Check the engine, Compose, the image `name` (without a tag), and a container of it."""
+    """Check the engine, Compose, the image, and a container of that image. `name` is the image's name without a tag."""
     named = options.image or os.environ.get("KIT_IMAGE")
     image, stage = named or image_of(name, device), "engine"
     findings: list[Finding] = []

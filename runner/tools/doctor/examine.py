@@ -33,7 +33,7 @@ _MENDS = {
 
 @dataclass(frozen=True)
 class Request:
-    """The target and peers to examine; `image` is the project's image name without a tag.
+    """The target and peers to examine. `image` is the project's image name without a tag.
 
     `device` is `cpu`, `cuda`, or `auto` (check GPUs if there are any).
     """
@@ -48,7 +48,7 @@ class Request:
 
 
 def examine(request: Request) -> list[Finding]:
-    """Check this machine, the target and the peers; remove the container that was started."""
+    """Check this machine, the target and the peers. At the end, remove the container that a check started."""
     where, options = one_line(socket.gethostname(), 60), request.options
     device = "cuda" if request.device == "cuda" else "cpu"
     container = Container()
@@ -75,7 +75,10 @@ def examine(request: Request) -> list[Finding]:
 
 
 def _check_here(request: Request, where: str) -> list[Finding]:
-    """Check this machine: everything if runs start here (target local, or peers given), else Python and the disk."""
+    """Check everything on this machine if it is to run a node: if the target is local, or peers are given.
+
+    Otherwise, check only Python and the disk.
+    """
     facts = inside.gather(str(request.results))
     if request.target != "local" and not request.peers:
         return [ok("python", where, f"Python {facts['python']}"), check_folder(facts, where)]

@@ -12,7 +12,7 @@ STATES = (OK, WARNING, WRONG)
 class Finding:
     """One line of the report. Texts may come from engines, clusters and hosts, so each text is cut to one line.
 
-    `check` is a stable name such as `shared-memory`; `where` names the machine, container, peer or node.
+    `check` is a stable name such as `shared-memory`. `where` names the machine, container, peer or node.
     """
 
     check: str
@@ -32,16 +32,16 @@ def ok(check: str, where: str, seen: str) -> Finding:
 
 
 def warning(check: str, where: str, seen: str, mend: str) -> Finding:
-    """Return a finding with which a run starts but may go wrong."""
+    """Return a finding that does not prevent a run, although the run may go wrong."""
     return Finding(check, WARNING, where, seen, mend)
 
 
 def wrong(check: str, where: str, seen: str, mend: str) -> Finding:
-    """Return a finding with which a run will not work."""
+    """Return a finding that will make a run fail."""
     return Finding(check, WRONG, where, seen, mend)
 
 
 def of_error(check: str, where: str, error: object, mend: str) -> Finding:
-    """Return a `wrong` finding for an error with text `fact: remedy`; `mend` is used if the error has no remedy."""
+    """Return a `wrong` finding for an error with text `fact: remedy`. If the text has no remedy, use `mend`."""
     seen, _, way = str(error).partition(": ")
     return wrong(check, where, seen, way or mend)

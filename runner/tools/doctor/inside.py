@@ -1,7 +1,7 @@
 """Print facts about this machine or container as one line of JSON.
 
-Runs as `python -c <this file>` in any image with Python 3.8 or newer, for `_SECONDS` at most. Imports nothing that
-could be missing or slow: reads torch's version from torch's files, and asks the GPU driver's library.
+This file runs as `python -c <its text>` in any image with Python 3.8 or newer, for `_SECONDS` at most. It imports
+nothing that could be missing or slow. It reads torch's version from torch's files, and asks the GPU driver's library.
 """
 
 from __future__ import annotations  # Python 3.8 does not know `list[str]`
@@ -25,7 +25,7 @@ MARK = "KIT-DOCTOR "
 
 
 def gather(folder: str = ".") -> dict[str, Any]:
-    """Return the facts, ready for JSON; missing facts are None or empty."""
+    """Return the facts, ready for JSON. Missing facts are None or empty."""
     shm_bytes, shm_free_bytes, _ = _disk("/dev/shm")  # noqa: S108 - only its size is read
     _, folder_bytes, folder_files = _disk(folder)
     return {

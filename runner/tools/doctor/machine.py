@@ -24,7 +24,7 @@ _TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/la
 
 
 def check_machine(facts: dict[str, Any], where: str, *, shm_mend: str) -> list[Finding]:
-    """Check `/dev/shm`, memory and open files; `shm_mend` says how to enlarge `/dev/shm`."""
+    """Check `/dev/shm`, memory and open files. `shm_mend` says how to enlarge `/dev/shm`."""
     findings = []
     if (free := facts["shm_free_bytes"]) is not None:
         mend = shm_mend if facts["shm_bytes"] < SHM[1] else "ls -l /dev/shm; remove leftovers of ended runs"
@@ -97,12 +97,15 @@ def check_difference(here: dict[str, Any], there: dict[str, Any], where: str) ->
 
 
 def _version(name: str, text: str) -> str:
-    """Return the part of a version to compare: for Python `3.11`, for torch without the build (`+cu121`, `+cpu`)."""
+    """Return the part of a version to compare: `3.11` for Python, else the version without its build (`+cu121`)."""
     return ".".join(text.split(".")[:2]) if name == "python" else text.partition("+")[0]
 
 
 def check_gpus(facts: dict[str, Any], where: str, *, device: str, image: str = "") -> list[Finding]:
-    """Check the NVIDIA driver and GPUs; with device `auto`, only if present. `image` is the container's image."""
+    """Check the NVIDIA driver and GPUs. If the device is `auto` and both are missing, there is no finding.
+
+    `image` is the container's image.
+    """
     driver, count = facts["driver"], facts["gpus"]
     if device == "cpu" or (device == "auto" and not driver and not count):
         return []

@@ -1,4 +1,4 @@
-"""Checks of the other hosts of a run, as seen from here: names, routes, ports and interfaces."""
+"""Checks of the other hosts of a run, made from this machine: names, routes, ports and interfaces."""
 
 import errno
 import re
@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Peer:
-    """Another host of a run, as seen from here."""
+    """Another host of a run, and what this machine found out about it."""
 
     name: str
     port: int
@@ -52,7 +52,7 @@ class Peer:
 
 
 def parse(words: str, port: int) -> list[tuple[str, int]]:
-    """Parse `host1,host2:port,[address]:port` into names and ports; raise RequestError for an invalid host."""
+    """Parse `host1,host2:port,[address]:port` into names and ports. Raises RequestError for an invalid host."""
     hosts = []
     for word in words.split(","):
         match = _PEER.fullmatch(word.strip())
@@ -64,7 +64,7 @@ def parse(words: str, port: int) -> list[tuple[str, int]]:
 
 
 def check_peers(names: list[tuple[str, int]], where: str) -> list[Finding]:
-    """Check all hosts at once: names for at most `RESOLVE_SECONDS`, then ports for at most `2 * SECONDS + 1`."""
+    """Check all hosts at once. Names take at most `RESOLVE_SECONDS`, then ports take at most `2 * SECONDS + 1`."""
     peers = [Peer(name, port) for name, port in names]
     for peer, done in zip(peers, together([partial(_resolve, peer) for peer in peers], RESOLVE_SECONDS), strict=True):
         if not done:
@@ -98,7 +98,7 @@ def _reach(peer: Peer) -> None:
 
 
 def _connect(address: str, port: int) -> tuple[str, str]:
-    """Return a port's state and the reason; if ARP finds no host, this may take the whole timeout."""
+    """Return a port's state and the reason. If ARP finds no host, this may take the whole timeout."""
     try:
         socket.create_connection((address, port), SECONDS).close()
     except TimeoutError:
@@ -110,10 +110,10 @@ def _connect(address: str, port: int) -> tuple[str, str]:
 
 
 def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[Answer | None]:
-    """Call functions in parallel and return their results, None for a function that takes longer than `seconds`.
+    """Call functions in parallel and return their results. A result that is missing after `seconds` is None.
 
-    Exceptions are raised again in the caller's thread. A function that hangs, as in the resolver, is left in its
-    daemon thread.
+    Exceptions are raised again in the caller's thread. A function that hangs, for example in the resolver, is left
+    running in its daemon thread.
     """
     answers: list[Answer | None] = [None] * len(questions)
     errors: list[BaseException] = []
@@ -188,7 +188,10 @@ def _check_own_name(here: dict[str, Any], where: str, interface: str) -> Finding
 
 
 def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[Finding]:
-    """Check that the interfaces in Gloo's and NCCL's variables exist and are those `used` to reach the peers."""
+    """Check that Gloo's and NCCL's variables choose an interface that exists and reaches the peers.
+
+    `used` lists the interfaces that reach the peers.
+    """
     findings = []
     names = [*here["interfaces"], "lo"]
     for variable in (GLOO, NCCL):
@@ -208,7 +211,7 @@ def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[F
 
 
 def chosen_by(variable: str, value: str, names: list[str]) -> list[str]:
-    """Return those of `names` that a value of `GLOO_SOCKET_IFNAME` or `NCCL_SOCKET_IFNAME` chooses."""
+    """Return the interfaces in `names` that a value of `GLOO_SOCKET_IFNAME` or `NCCL_SOCKET_IFNAME` chooses."""
     if variable == GLOO:
         return [name for name in value.split(",") if name in names]
     others, value = value.startswith("^"), value.removeprefix("^")

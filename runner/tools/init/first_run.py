@@ -32,7 +32,7 @@ _TORCH = "pip install 'distributed-experiment-kit[torch]'"
 
 
 class _Screen(Screen):
-    """Shows the live line of one run on a terminal, and keeps the run's record in `trial`."""
+    """Shows the live line of one run on a terminal. At the run's end, `trial` gets the run's record and folder."""
 
     trial: Trial
 
@@ -49,7 +49,7 @@ class _Screen(Screen):
 
 
 def unread(proposal: Proposal) -> Reading:
-    """Return how to read the output of a script that was not started."""
+    """Return how to read the output of a script that was not started, judging by its source."""
     if Sign.EVENTS in proposal.modules.signs:
         return Reading((), "train_seconds", ("event lines",))
     return Reading()
@@ -90,7 +90,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
 
 
 def _files(root: Path) -> set[str]:
-    """Return the visible files of a project; the empty set if there are too many."""
+    """Return the visible files of a project. Returns the empty set if there are too many files."""
     files: set[str] = set()
     for folder, folders, names in os.walk(root):
         own = () if "pyvenv.cfg" in names or len(files) > _MOST_FILES else folders

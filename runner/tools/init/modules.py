@@ -23,9 +23,10 @@ _TRAINERS = {"transformers", "trl", "sentence_transformers", "setfit"}
 
 
 class Modules:
-    """The files that a script consists of; raises RequestError if Python cannot parse a file.
+    """The files that a script consists of. Raises RequestError if Python cannot parse a file.
 
-    `places` maps the name of each top-level import that is not beside the script to its folder.
+    `places` maps top-level names of imports to the folders that hold the modules. Modules beside the script are left
+    out.
     """
 
     def __init__(self, root: Path, script: str) -> None:
@@ -43,7 +44,7 @@ class Modules:
 
     @cached_property
     def signs(self) -> set[str]:
-        """The signs of a training in all files."""
+        """The signs of a training that any of the files has."""
         return {sign for file in self.files for sign in file.signs}
 
     @cached_property
@@ -60,7 +61,7 @@ class Modules:
 
     @property
     def spawns(self) -> bool:
-        """Whether the script starts its processes itself; a script that calls torchrun but joins a group does not."""
+        """Whether the script itself starts its processes: by spawn if it joins a process group, else by torchrun."""
         return Sign.SPAWN in self.signs if Sign.GROUP in self.signs else Sign.LAUNCH in self.itself.signs
 
     @property
@@ -91,7 +92,7 @@ class Modules:
         return "Lightning" in self.layout[1] and self.devices in (None, "'auto'", "-1", "'-1'")
 
     def _place(self, name: str) -> str | None:
-        """Return the folder that holds a module; None if it is beside the script, installed or missing."""
+        """Return the folder that holds a module. Returns None if it is beside the script, installed or missing."""
         if self._is_module(self.folder, name) or _is_installed(name, self.root):
             return None
         above = [str(parent) for parent in Path(self.folder).parents] if self.folder else []
@@ -120,7 +121,7 @@ def _is_installed(name: str, root: Path) -> bool:
 def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
     """Choose how to start a script: as the file `scripts/train.py`, or as the module `mypkg.train`.
 
-    Returns the program's name and the folders of its imports. Raises RequestError if neither form works.
+    Returns the program's name and the folders of its imports. Raises RequestError if no definition can hold the name.
     """
     script, top = modules.script, _top(modules)
     places = set(modules.places.values()) - {top}
@@ -139,7 +140,7 @@ def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
 
 
 def _top(modules: Modules) -> str | None:
-    """Return the folder that holds the script's package; None if the script can be started as a file."""
+    """Return the folder that holds the script's package. Returns None if the script can be started as a file."""
     root, folder, level = modules.root, modules.folder, modules.itself.level
     parts = folder.split("/") if folder else []
     if level > len(parts):

@@ -110,7 +110,7 @@ class Proposal:
         yield f"timeout_seconds: {LIMIT_SECONDS}  # time limit of a run"
 
     def files(self, reading: Reading) -> dict[Path, str]:
-        """Return the texts of the definition and, if the project has none, of the settings file."""
+        """Return the text of the definition. If the project has no settings file, also return the text of one."""
         texts = {self.path: self.text(reading)}
         if self.settings.source is None:
             values = {"definitions": self.settings.definitions, "path": list(self.settings.path)}
@@ -126,10 +126,10 @@ def _pair(key: str, value: Any) -> str:
 def propose(
     here: Path, script: str | None, name: str | None, words: list[str], line: list[str], *, unsaved: bool = False
 ) -> Proposal:
-    """Return the proposal for the repository around `here`; raise RequestError if no definition can be written.
+    """Return the proposal for the repository around `here`. Raises RequestError if no definition can be written.
 
-    `script` and `name` are None if the user gave none. `words` are arguments as `arg=value`, `line` arguments as on
-    the script's own command line. An `unsaved` proposal is never written.
+    `script` and `name` are None if the user gave none. `words` has arguments as `arg=value`, and `line` has arguments
+    as on the script's own command line. If `unsaved`, the proposal is never written into the project.
     """
     settings, repository = project(here)
     if unsaved and script is not None:
@@ -161,7 +161,7 @@ def propose(
 
 
 def of_line(program: Program, line: list[str]) -> dict[str, Any]:
-    """Parse a command line into named args. If these do not give the same line again, return all words as REST."""
+    """Parse a command line into named args. If such args would give another line, return all words under REST."""
     args: dict[str, Any] = {}
     words = deque(line)
     while words:
@@ -181,7 +181,10 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
 
 
 def project(here: Path) -> tuple[Settings, git.Repository | None]:
-    """Return the project around a folder, or a new project if its git repository has none, and the repository."""
+    """Return the project around a folder, and its git repository, or None if there is no repository.
+
+    If there is no project, or only one outside of the repository, the folder becomes a new project.
+    """
     try:
         repository = git.find(here)
     except git.GitError as error:
@@ -193,7 +196,7 @@ def project(here: Path) -> tuple[Settings, git.Repository | None]:
 
 
 def choose(root: Path, here: Path, repository: git.Repository | None, command: str) -> Modules:
-    """Return the training script nearest to the top of `here`; raise RequestError unless there is exactly one."""
+    """Return the training script nearest to the top of `here`. Raises RequestError unless exactly one is nearest."""
     scripts: dict[str, Modules] = {}
     for name in filter(_may_train, _files(here, repository)):
         path = here / name
@@ -216,7 +219,10 @@ def choose(root: Path, here: Path, repository: git.Repository | None, command: s
 
 
 def _files(here: Path, repository: git.Repository | None) -> Iterator[str]:
-    """Yield the files below a folder that git does not ignore; without git, all but hidden and installed files."""
+    """Yield the files below a folder, except those that git ignores.
+
+    Without a repository, skip hidden folders, virtual environments and folders such as `tests` or `build` instead.
+    """
     if repository:
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
         yield from os.fsdecode(repository.ask(*words, seconds=_GIT_SECONDS)).split("\0")
@@ -246,7 +252,10 @@ def _named(word: str, here: Path, root: Path) -> Modules:
 
 
 def _name_of(script: str, root: Path, given: str | None) -> str:
-    """Return the experiment's name: the given name, else the script's, or the folder's if the script's is generic."""
+    """Return the experiment's name: the given name, else the script's.
+
+    If the script's name is generic, such as `main`, the folder's name is used.
+    """
     if given is not None:
         if not re.fullmatch(NAME, given):
             raise RequestError(f"--name {one_line(given, 100)} has to be {NAME_FORM}, such as {_valid(given)}")

@@ -18,7 +18,7 @@ FRAMEWORKS = {
 
 
 class Sign:
-    """The signs of a training, as shown to the user."""
+    """Signs in source code that it trains a model, with their names for the user."""
 
     BACKWARD = "loss.backward()"
     STEP = "optimizer.step()"
@@ -54,7 +54,7 @@ _SPAWNS = ("spawn", "start_processes")
 class Source:
     """A Python file: its top-level imports, its signs of a training, and whether starting the file does anything.
 
-    `level` is the largest number of dots in a relative import, `devices` the text of Lightning's argument `devices`.
+    `level` is the largest number of dots in a relative import. `devices` is the text of Lightning's argument `devices`.
     """
 
     imports: frozenset[str]
@@ -66,7 +66,7 @@ class Source:
 
 @lru_cache(maxsize=8_192)
 def read(path: Path) -> Source:
-    """Analyse a file; raise RequestError if it cannot be read, or parsed by this version of Python."""
+    """Analyse a file. Raises RequestError if it cannot be read, or if this version of Python cannot parse it."""
     try:
         tree = syntax_tree(path.read_bytes())
     except SyntaxError as error:
@@ -91,7 +91,7 @@ def read(path: Path) -> Source:
 
 
 def _dotted(node: ast.AST) -> str:
-    """Return a dotted name, `a.b.c`; `.b.c` if the first part is no name."""
+    """Return the dotted name of an expression: `a.b.c`, or `.b.c` if the first part is not a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -128,7 +128,7 @@ def _devices(call: ast.Call) -> str | None:
 
 
 def _is_work(node: ast.stmt) -> bool:
-    """Return whether a top-level statement is a `__main__` guard, a loop, or a call that is more than set-up."""
+    """Return whether a statement is a `__main__` guard, a loop or `with` block with a call, or a call beyond set-up."""
     if isinstance(node, ast.If):
         return "__name__" in ast.unparse(node.test) and "__main__" in ast.unparse(node.test)
     if isinstance(node, ast.For | ast.While | ast.With):
@@ -140,9 +140,9 @@ def _is_work(node: ast.stmt) -> bool:
 
 
 def _ends_with_own_call(body: list[ast.stmt]) -> bool:
-    """Return whether the file assigns a result of its own function after all definitions: `best = run()`.
+    """Return whether a file calls one of its functions in an assignment after all definitions: `best = run()`.
 
-    Between definitions, such an assignment sets a constant: `DEVICE = find_device()`.
+    An assignment between definitions does not count, since it sets a constant: `DEVICE = find_device()`.
     """
     functions, found = set[str](), False
     for node in body:

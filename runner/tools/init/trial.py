@@ -37,9 +37,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a program's output; `dialects` is empty if the program prints the kit's event lines.
+    """How to read a program's output. `dialects` is empty if the program prints the kit's event lines.
 
-    `fields` names what the dialects read; `unobserved` says why samples could not be counted.
+    `fields` names the figures that the dialects read. If samples could not be counted, `unobserved` says why.
     """
 
     dialects: tuple[str, ...] = (NONE,)

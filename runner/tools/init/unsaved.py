@@ -23,9 +23,9 @@ FIRST_SECONDS = 60
 
 
 def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experiment:
-    """Return the experiment of a script and print its properties; raise RequestError if the script cannot run.
+    """Return the experiment of a script and print its properties. Raises RequestError if the script cannot run.
 
-    With `start` the script runs once first, to learn how to read its output.
+    If `start`, the script is run once first, to learn how to read its output.
     """
     line, changes = list(selection.arguments), list(selection.changes)
     proposal = propose(here, selection.experiment, None, changes, line, unsaved=True)
@@ -48,7 +48,7 @@ def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experimen
 
 
 def command_of(here: Path) -> str:
-    """Return, as text for the user, the command that runs a folder's script, or why no script was found."""
+    """Return a line for the user: the command that runs a folder's script, or the reason why no script was found."""
     try:
         settings, repository = project(here)
         modules = choose(settings.root, here, repository, RUN)

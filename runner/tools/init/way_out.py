@@ -22,7 +22,7 @@ _PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300})", line (\d{1,9})'
 
 
 def describe(trial: Trial, root: Path, script: str, command: str) -> tuple[str, bool]:
-    """Return why the script failed, and whether to keep its output; `command` is what the user typed."""
+    """Return why the script failed, and whether to keep its output. `command` is the command that the user typed."""
     failure = trial.record.failure
     lines = failure.last_lines if failure else []
     why = (failure and failure.cause) or (lines[-1] if lines else "")
