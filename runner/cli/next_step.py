@@ -11,7 +11,7 @@ from runner.definitions.settings import nearest
 
 
 def next_step(here: Path) -> str:
-    """Return the most useful next command in a folder, and what it does."""
+    """Return the command that is most useful next in a folder, and what the command does."""
     try:
         project = nearest(here)
         experiments = definition.files(project.root) if project else []

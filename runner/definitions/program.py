@@ -58,7 +58,7 @@ class Program:
 
     @property
     def folders(self) -> list[str]:
-        """The folders that an image has to hold unchanged, as paths from the project's folder."""
+        """The folders that an image has to contain without changes, as paths from the project's folder."""
         if not self.files:
             return folders_of(self.name)
         return sorted({"/".join(name.split("/")[:2]) for name in self.files if name.startswith(f"{PACKAGE}/")})

@@ -58,7 +58,7 @@ def unread(proposal: Proposal) -> Reading:
 def read_first_run(proposal: Proposal, device: str, seconds: float, command: str = INIT) -> Reading:
     """Run the script once, for `seconds` at most, and return how to read its output.
 
-    `command` is the command that the user typed, for messages.
+    `command` is the command that the user typed. It is used in messages.
     """
     if importlib.util.find_spec("torch") is None:
         raise RequestError(f"torch is not installed in {one_line(sys.executable)}: {_TORCH}")

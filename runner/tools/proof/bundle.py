@@ -39,7 +39,7 @@ _BLOCK = 1 << 20
 class Bundle:
     """The folder that becomes the archive.
 
-    `results` is a folder of runs or of one run. `sources` is the repository around the current folder.
+    `results` is the folder of one run, or a folder of runs. `sources` is the repository around the current folder.
     """
 
     def __init__(self, results: Path, sources: Sources, folder: Path, *, code: bool) -> None:

@@ -29,7 +29,7 @@ _PROVES = ("parameters", "loss", "loss_hex", "after")
 
 
 def compare(before: Path, old: Record, after: Path, new: Record) -> Check:
-    """Compare every value that two runs of a cell report, given their folders and records."""
+    """Compare all values that two runs of a cell report. `before` and `after` are the runs' folders."""
     name = "bit for bit"
     if new.status != "completed":
         return Check(name, False, f"the new run is {new.status}: {one_line(new.reason or '', 300)}")
