@@ -45,7 +45,7 @@ NONE = "none"
 PART = "a number may be cut off or only partly read"
 BELOW = "a value below 0"
 _REPLACED = {"train_loss", "step", "steps", "done", "total", "throughput", "epoch"}
-"""Fields whose later values replace earlier ones of the same writer and epoch."""
+"""Fields whose later values replace earlier values of the same writer and epoch."""
 _COUNT, _DIGIT = re.compile(r"\{\d*,?\d*\}"), re.compile(r"\d")
 _PLACE = re.compile(r"\.(\w+)|\[(\d+)\]")
 _Text = Annotated[str, Meta(min_length=1, pattern=r"\S")]
@@ -118,7 +118,7 @@ class Pattern:
         return self.regex.finditer(text[:LINE])
 
     def read(self, match: re.Match[str], line: int, *, is_torn: bool = False) -> tuple[dict[str, Value], list[str]]:
-        """Return the values of a match, and the reasons why other values are left out.
+        """Return the values of a match, and the reason for each value that is left out.
 
         `is_torn` means that the end of the line is missing.
         """
@@ -152,7 +152,7 @@ class Dialect:
 
 
 def load(path: Path) -> Dialect:
-    """Load a dialect; RequestError with file and line for a mistake in it."""
+    """Load a dialect. Raises RequestError, with file and line, if the file has a mistake."""
     return _dialect(yaml_reader.read(path))
 
 
@@ -168,12 +168,18 @@ def built_in() -> tuple[Dialect, ...]:
 
 
 def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
-    """Return the kit's dialects and the dialects in files; a file's dialect replaces the kit's of the same name."""
+    """Return the kit's dialects and the dialects in files.
+
+    A dialect in a file replaces the kit's dialect of the same name.
+    """
     return tuple({dialect.name: dialect for dialect in (*built_in(), *map(load, paths))}.values())
 
 
 def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
-    """Return the dialects in a mapping of names to texts ('' for the kit's own), and the launchers' dialect."""
+    """Return the dialects in a mapping of names to texts, and the launchers' dialect.
+
+    The text '' stands for the kit's dialect of that name.
+    """
     known = {dialect.name: dialect for dialect in built_in()}
     named = (
         _dialect(yaml_reader.parse(text, name)) if text else known[name]
@@ -217,7 +223,7 @@ def _pattern(dialect: Dialect, line: Line) -> Pattern:
 
 
 def _mistakes(pattern: Pattern) -> Iterator[tuple[str, ...]]:
-    """Yield each mistake in a pattern, with the keys of the entry to change."""
+    """Yield a message for each mistake in a pattern, with the keys of the entry to change."""
     units, fields = pattern.line.units, pattern.regex.groupindex.keys()
     for name in fields - FIELDS:
         yield f"unknown field '{name}'{did_you_mean(name, sorted(FIELDS))}", "pattern"

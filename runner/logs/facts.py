@@ -42,7 +42,7 @@ _OF_ANOTHER = re.compile(
 
 @dataclass
 class Record:
-    """Values and words that one dialect reads in a line."""
+    """Values and status words (such as `completed`) that one dialect reads in a line."""
 
     line: int
     text: str
@@ -86,7 +86,7 @@ class Record:
 
 
 class Progress(NamedTuple):
-    """Position of the training at its last line."""
+    """Position that the training had reached when it printed its last line."""
 
     line: int
     epoch: float | int | None
@@ -122,7 +122,7 @@ class Evaluations:
 
 @dataclass
 class Writer:
-    """Values that one writer states: a process, container or rank. The lowest writer's values count."""
+    """Values that a process, container or rank states. Values of the writer with the lowest sort key count."""
 
     train_loss: Value | None = None
     run_loss: Value | None = None
@@ -138,7 +138,10 @@ class Writer:
 
 
 class End(NamedTuple):
-    """Last line of a message about the end. `word` is `completed`, `failed`, `trouble`, or '' for a mere duration."""
+    """Message about the end of the run, with the last line that holds the message.
+
+    `word` is `completed`, `failed` or `trouble`. It is '' if the message states only a duration.
+    """
 
     line: int
     text: str
@@ -185,7 +188,7 @@ class Facts:
     _has_bare_numbers: bool = False
 
     def add(self, record: Record) -> None:
-        """Add the values and words of a line."""
+        """Add the values and status words that a dialect reads in a line."""
         values, origin = record.values, record.origin
         self.dialects[record.dialect] = self.dialects.get(record.dialect, 0) + record.lines
         for why in record.wrong:
@@ -243,9 +246,10 @@ class Facts:
         self.add(record)
 
     def settle(self) -> None:
-        """Drop all figures of a log with two trainings, and losses whose apparent rank may be another number.
+        """Drop figures that may be wrong.
 
-        A bare number, as in `[300] loss: 1.9`, is no rank if no such number states several losses.
+        If the log holds two trainings, all figures are dropped. A bare number, as in `[300] loss: 1.9`, may be no rank.
+        If none states several losses or evaluations, all of these are dropped.
         """
         world = self.fact("world_size")
         for writer in self.writers.values():
@@ -262,28 +266,31 @@ class Facts:
                 writer.train_loss, writer.evaluations = None, {}
 
     def fact(self, name: str) -> Value | None:
-        """Return a fact about the whole run; None if missing or contradictory."""
+        """Return a fact about the whole run; None if the log states no value or different values."""
         values = self.said.get(name, [])
         values = [value for value in values if not value.weak] or values
         return values[0] if len({value.value for value in values}) == 1 else None
 
     def lowest(self, name: str) -> Value | None:
-        """Return a value from the lowest writer that states one."""
+        """Return the value of the lowest writer that states the value; None if no writer does."""
         values = (getattr(self.writers[who], name) for who in sorted(self.writers))
         return next((value for value in values if value), None)
 
     def seen(self) -> dict[float | int, int]:
-        """Return the epochs with their first lines; weakly stated epochs only if there are no others."""
+        """Return the first line of each epoch. Weakly stated epochs are returned only if there are no others."""
         return self.epochs[False] or self.epochs[True]
 
     def declared_epochs(self) -> Value | None:
-        """Return the declared number of epochs, corrected if epochs count from 0: five for epochs 0/4 to 4/4."""
+        """Return the declared number of epochs. If epochs count from 0, it is corrected: 0/4 to 4/4 are five epochs."""
         value = self.fact("epochs")
         is_from_0 = value and 0 in self.seen() and value.value in self.seen()
         return value._replace(value=value.value + 1) if value and is_from_0 else value
 
     def wall(self) -> End | None:
-        """Return the message with the run's duration, except messages followed by more training."""
+        """Return the message that states the run's duration; None if there is none.
+
+        A message followed by more training does not count.
+        """
         ends = (end for key, end in self.ends.items() if key not in self.repeated)
         walls = {(end.wall.weak, end.who, -end.line): end for end in ends if end.wall}
         return walls[min(walls)] if walls else None

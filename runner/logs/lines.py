@@ -40,10 +40,9 @@ class Block(NamedTuple):
 
 
 class Lines:
-    """Reader of blocks, which counts bytes and lines."""
+    """Reader that makes blocks from a function that reads up to n bytes, and counts bytes and lines."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
-        """Take a function that reads up to n bytes."""
         self._read = read
         self.bytes = 0
         self.line = 1
@@ -57,7 +56,7 @@ class Lines:
         self._decoder: codecs.IncrementalDecoder | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """Yield all blocks of the input; none if it is binary."""
+        """Yield all blocks of the input. Binary input has no blocks."""
         begun = b""
         skipping = False
         while chunk := self._read(BLOCK):
@@ -113,7 +112,10 @@ class Lines:
 
 
 def _end_of_lines(data: bytes) -> int:
-    """Return where to cut the data: after the last whole line that no event of the observer may split."""
+    """Return where to cut the data: after a whole line, and not next to an event of trainkit/observer.
+
+    Such an event may split a line of the program.
+    """
     end = last = data.rfind(b"\n") + 1
     if len(data) > LONGEST and not end:
         end = last = data.rfind(b"\r") + 1
@@ -129,7 +131,7 @@ def _end_of_lines(data: bytes) -> int:
 
 
 def _without_observed(data: bytes) -> bytes:
-    """Remove the observer's events and join lines split by them. Added empty lines keep line numbers right."""
+    """Remove the observer's events, and join the lines that events split. Empty lines replace the lost newlines."""
     text, at = bytearray(), 0
     for event in _OBSERVED.finditer(data):
         text += data[at : event.start()]

@@ -1,4 +1,4 @@
-"""Read figures by the user's own expressions: `--metric loss='loss: ({number})'`, or `metrics:` in a definition."""
+"""Read figures with the user's regular expressions: `--metric loss='loss: ({number})'` or a definition's `metrics:`."""
 
 import math
 import re
@@ -38,7 +38,7 @@ class Metric:
                 self.said[who] = [new, new if is_better or not math.isfinite(best[0]) else best]
 
     def summary(self) -> dict[str, Any] | None:
-        """Return the last and best value of the lowest writer; None without a match."""
+        """Return the last and the best value of the lowest writer; None if no line matched."""
         if not self.said:
             return None
         (value, line), (best, best_line) = self.said[min(self.said)]
@@ -54,7 +54,7 @@ def _number(match: re.Match[str], *, is_torn: bool) -> float:
 
 
 def compiled(metrics: Mapping[str, Mapping[str, str]]) -> dict[str, Metric]:
-    """Compile the metrics of a record; RequestError if an expression is unusable."""
+    """Compile the metrics of a record. Raises RequestError if an expression is unusable."""
     found = {}
     for name, said in metrics.items():
         try:
@@ -68,7 +68,7 @@ def compiled(metrics: Mapping[str, Mapping[str, str]]) -> dict[str, Metric]:
 
 
 def read_words(words: list[str]) -> dict[str, dict[str, str]]:
-    """Parse the words `NAME=REGEX` of `--metric`; RequestError if a word is invalid."""
+    """Parse the `NAME=REGEX` arguments of `--metric`. Raises RequestError if an argument is invalid."""
     found: dict[str, dict[str, str]] = {}
     for word in words:
         name, equals, pattern = word.partition("=")

@@ -13,7 +13,7 @@ _TEXT_FORM = re.compile(
 )
 _METRICS = {"dlrm": "auc", "gnmt": "bleu", "transformer": "bleu", "rnnt": "wer", "unet3d": "dice"}
 _METRICS |= {"ssd": "map", "mask": "map", "retinanet": "map"}
-"""Metric behind `eval_accuracy`, by the beginning of the benchmark's name."""
+"""Metric that a benchmark reports as `eval_accuracy`, by the beginning of the benchmark's name."""
 _LOSSES = ("gpt", "llama", "mixtral", "llm", "flux")
 _SHARES = ("accuracy", "dice", "map", "wer")
 _MOST_NUMBER = 10**15
@@ -36,7 +36,7 @@ class Event(NamedTuple):
 
 
 def is_of_use(line: bytes) -> bool:
-    """Return whether an event line is worth decoding: most are not."""
+    """Return whether an event line is worth decoding. Most lines are not."""
     return any(key in line for key in _KEYS)
 
 
@@ -46,7 +46,7 @@ def events(line: str) -> list[Event]:
 
 
 def metric_of(benchmark: str | None) -> str:
-    """Return the metric behind `eval_accuracy` in a benchmark."""
+    """Return the metric that a benchmark reports as `eval_accuracy`."""
     name = (benchmark or "").lower()
     loss = "val_loss" if any(word in name for word in _LOSSES) else "accuracy"
     return next((metric for begin, metric in _METRICS.items() if name.startswith(begin)), loss)
@@ -60,7 +60,10 @@ def unit_of(metric: str, value: float) -> str | None:
 
 
 def evaluation(value: Any) -> tuple[float | int | None, str | None]:
-    """Return the first number of an evaluation. If there are several, as for boxes and masks, a scope lists them."""
+    """Return the first number of an evaluation, and a scope.
+
+    If there are several numbers, as for boxes and masks, the scope lists them. Otherwise the scope is None.
+    """
     while isinstance(value, dict) and value.keys() & {"accuracy", "value"}:
         value = value.get("accuracy", value.get("value"))
     if isinstance(value, list):
@@ -75,7 +78,7 @@ def evaluation(value: Any) -> tuple[float | int | None, str | None]:
 
 
 def number(value: Any) -> float | int | None:
-    """Return a finite number, which may be written as text; None for other values."""
+    """Convert a number, or a text that states one. Returns None if the value is not a finite number."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -107,7 +110,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _json(text: str) -> Any:
-    """Decode a JSON value, even with single quotes, which some programs write."""
+    """Decode a JSON value. Single quotes are accepted, because some programs write them."""
     for words in (text, text.replace("'", '"')):
         with contextlib.suppress(ValueError, RecursionError):
             return json.JSONDecoder().raw_decode(words.strip())[0]

@@ -1,6 +1,7 @@
 """Compile regular expressions of dialects and metrics, and convert the values of their groups.
 
-Python's expression parser yields the fixed texts that each match contains. Lines without these texts are never tried.
+Python's expression parser shows which fixed texts every match of an expression contains. An expression is tried only on
+lines that contain these texts.
 """
 
 import math
@@ -59,13 +60,13 @@ _WORDS = re.compile(r"(?:(\d{1,5}) ?(?:h|小时) ?)?(?:(\d{1,5}) ?(?:m|min|分�
 
 
 class PatternError(ValueError):
-    """Mistake in a pattern; the message is part of a sentence."""
+    """Mistake in a pattern. The message is written to follow a colon."""
 
 
 def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """Return the compiled pattern with the texts that every match contains, the longest first.
+    """Return the compiled pattern, and the fixed texts that every match contains, the longest first.
 
-    Raises PatternError for an invalid pattern, or if no such text has `least` characters.
+    Raises PatternError if the pattern is invalid, or if no fixed text has `least` characters.
     """
     text = _PADDED.sub(_with_padding, text)
     for word, meaning in _SHORTHANDS.items():
@@ -83,9 +84,10 @@ def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[s
 
 
 def is_cut(match: re.Match[str], group: str | int, *, is_torn: bool, is_counted: bool = False) -> bool:
-    """Return whether a group may hold only part of a number: 0 of 0,4193, or 1 of 1e-05 or `1 234.5`.
+    """Return whether a group may hold only part of a number, such as the `0` of `0,4193` or the `1` of `1e-05`.
 
-    Numbers at the end of a torn line and a final `0.` may be partial too. A comma may follow a count.
+    A number at the end of a torn line may be partial, and so may a final `0.`. A count may have a comma
+    after it.
     """
     text, end = match[group], match.end(group)
     if end == len(match.string) and (is_torn or end == LINE or text.endswith(".")):
@@ -97,7 +99,7 @@ def is_cut(match: re.Match[str], group: str | int, *, is_torn: bool, is_counted:
 
 
 def value_of(match: re.Match[str], field: str, unit: str | None) -> Any:
-    """Return the value of a field in a match; None if invalid. Only losses may be NaN or infinite."""
+    """Return the value of a field in a match; None if the text is invalid. Only losses may be NaN or infinite."""
     text = match[field]
     if field == "backend" or unit == "clock":
         return text.lower() if field == "backend" else _seconds(text)

@@ -1,7 +1,8 @@
 """Read a log into facts, in one loop over its lines.
 
-For speed, patterns are tried only on lines that contain a fragment of them. Lines that differ only in digits share one
-choice of patterns. Of lines whose values replace each other, as in a progress bar, only the first and last are read.
+For speed, a pattern is tried only on lines that contain a fragment of the pattern. Lines that differ only in digits
+share one choice of patterns. If the values of lines replace each other, as in a progress bar, only the first and last
+are read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,14 +45,14 @@ class _Kind(NamedTuple):
     patterns: list[Pattern]
     metrics: list[Metric]
     replaced: Pattern | None = None
-    """Pattern whose values only replace the values of the line before."""
+    """Pattern whose values only replace the values of the previous line."""
     same: Sequence[slice] = ()
     """Slices that are equal in lines that replace each other: prefix, epoch and total."""
     place: slice = slice(0)
     """Slice with the position of the training, which must not decrease."""
 
     def key(self, line: bytes) -> tuple[object, ...]:
-        """Return the common key of lines that replace each other; () for other lines."""
+        """Return a key that is equal for lines that replace each other. Any other line has the key ()."""
         if not self.replaced:
             return ()
         if len(self.patterns) > 1:
@@ -69,7 +70,7 @@ def read_log(
     dialects: Iterable[Dialect] | None = None,
     metrics: Mapping[str, Metric] | None = None,
 ) -> Reading:
-    """Read a log from a regular file; OSError for links and other files."""
+    """Read a log from a regular file. Raises OSError if the path is a link or another kind of file."""
     with files.open_file(path) as file:
         return read_stream(file.read, dialects, metrics)
 
@@ -79,7 +80,7 @@ def read_stream(
     dialects: Iterable[Dialect] | None = None,
     metrics: Mapping[str, Metric] | None = None,
 ) -> Reading:
-    """Read a log from a function that returns up to n bytes, and none at the end."""
+    """Read a log from a function that returns up to n bytes, and b'' at the end."""
     reader = _Reader(built_in() if dialects is None else tuple(dialects), metrics or {})
     lines, tail = Lines(read), b""
     for block in lines.blocks():
@@ -147,7 +148,7 @@ class _Reader:
         self._above = next(filter(bytes.strip, reversed(lines)), self._above)
 
     def _lines(self, block: Block) -> tuple[bytes, Sequence[int]]:
-        """Return a block's lines with their numbers. A carriage return ends a line too, but does not count."""
+        """Return a block's lines with their numbers. Parts of a line between carriage returns share its number."""
         data = block.data.replace(b"\r\n", b"\n")
         if b"\r" not in data and block.line != self._bar[0]:
             return data, range(block.line, block.line + data.count(b"\n") + 1)
@@ -243,7 +244,7 @@ class _Reader:
 
 
 def _needed(lines: list[bytes], kinds: list[_Kind | None]) -> Iterator[tuple[int, int]]:
-    """Yield the places of lines to read, and how many lines each place stands for."""
+    """Yield the index of each line to read, and the number of lines for which that line stands."""
     places: dict[tuple[object, ...], int] = {}
     held: dict[tuple[object, ...], tuple[int, int]] = {}
     for at, kind in enumerate(kinds):

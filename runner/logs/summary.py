@@ -1,4 +1,4 @@
-"""Summarise the facts of a log as a JSON object with all fields; fields that the log does not state are None."""
+"""Summarise the facts of a log as a JSON object. A field is None if the log does not state it."""
 
 import math
 import re
@@ -70,14 +70,14 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
 
 
 def _shown(value: Value, **more: Any) -> dict[str, Any]:
-    """Return a value for JSON, which has neither NaN nor infinity."""
+    """Convert a value for JSON. NaN and infinity become None, because JSON has neither."""
     if not math.isfinite(value.value):
         return {"value": None, **more, "scope": f"printed as {value.value}", "line": value.line}
     return {"value": value.value, **more, "line": value.line}
 
 
 def _evaluations(facts: Facts, *, is_mlperf: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return last and best evaluation, for the preferred metric and the lowest writer."""
+    """Return the last and the best evaluation. Both are of the preferred metric and the lowest writer."""
     stated = facts.stated_best and _evaluation("accuracy", facts.stated_best, "best accuracy, as stated")
     benchmark = mlperf.metric_of(facts.benchmark)
     known = [
@@ -203,7 +203,10 @@ def _end_of_epochs(facts: Facts) -> tuple[bool, bool]:
 
 
 def _ends_with(tail: list[tuple[int, str]], line: int) -> bool:
-    """Return whether the log ends with a failure, followed only by lines of launchers and the shell and few others."""
+    """Return whether the log ends with a failure.
+
+    Lines of launchers and the shell may follow the failure, and up to `_MOST_AFTER` other lines.
+    """
     after = [text for number, text in tail if number > line]
     if line < tail[0][0] or any(text.startswith("real\t") for text in after):
         return False

@@ -1,7 +1,7 @@
-"""Find the cause of a failure in a program's output, and its hint in `hints.yaml`.
+"""Find the cause of a failure in a program's output, and choose a hint from `hints.yaml`.
 
 A cause is stated by a Python traceback, a C++ exception (`what():`), a crash (`Fatal Python error`), a line that begins
-with `error: `, or the file of `torch.distributed.elastic.multiprocessing.errors.record`.
+with `error: `, or the error file that `torch.distributed.elastic.multiprocessing.errors.record` writes.
 """
 
 import re
@@ -83,8 +83,8 @@ class _ErrorFile(msgspec.Struct):
 def read_error_file(path: Path | None) -> Statement:
     """Read the failure from torch's error file.
 
-    A file of another format gives an empty statement, because any program can write to the path.
-    torch's format: torch/distributed/elastic/multiprocessing/errors/error_handler.py.
+    Returns an empty Statement if the file is not in torch's format, because any program can write to the path.
+    torch/distributed/elastic/multiprocessing/errors/error_handler.py defines the format.
     """
     try:
         message = decode(end_of(path, _LARGEST_ERROR_FILE).encode(), _ErrorFile).message
@@ -100,9 +100,10 @@ def of_message(text: str) -> Statement:
 
 
 def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any]:
-    """Add a hint to the summary of a failed log, and replace the launcher's message by the first rank's exception.
+    """Add a hint to the summary of a failed log.
 
-    `tail` holds the last lines of the log with their numbers.
+    If the log shows exceptions of ranks, the first exception replaces the launcher's message in the notes. `tail` holds
+    the last lines of the log with their numbers.
     """
     if log["status"] != "failed":
         return log | {"hint": None}
@@ -127,7 +128,7 @@ def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any
 
 
 def _tracebacks(lines: list[str]) -> list[Statement]:
-    """Return one statement for each chain of tracebacks; a chain that is cut off has no cause."""
+    """Return one statement for each chain of tracebacks. The statement of a chain that is cut off has no cause."""
     chains: list[list[tuple[int, list[str]]]] = []
     prefix = source = ""
     in_frames = is_chained = False
@@ -194,8 +195,8 @@ def hints() -> dict[str, Hint]:
 def find_hint(lines: list[str], printed: list[str], ended: Collection[str]) -> str | None:
     """Return the name of the first hint that matches a failure; None if no hint does.
 
-    `lines` state the failure, and `printed` are all last lines. `ended` holds the signal that ended the process, or
-    `OUT_OF_MEMORY`.
+    `printed` holds the last lines of the output, and `lines` only those that state the failure. `ended` holds the
+    signal that ended the process, or `OUT_OF_MEMORY`.
     """
     fitting = [
         hint.name

@@ -13,8 +13,8 @@ FILE = "checked.json"
 class Check(msgspec.Struct):
     """Result of one `runner check`.
 
-    `off` is the relative error of the gradient in each of the first steps, compared with one process that has the
-    batches of all ranks. `order` is the error that arises if only the order of the ranks changes.
+    `off` holds the relative error of the gradient in each of the first steps. The reference is one process that takes
+    the batches of all ranks. `order` is the error that arises if only the order of the ranks changes.
     """
 
     verdict: Literal["same", "differs", "unknown"]
@@ -28,7 +28,7 @@ class Check(msgspec.Struct):
 
 
 def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
-    """Save the latest check of an experiment for a number of processes; OSError if it cannot be written."""
+    """Save an experiment's latest check for a number of processes. Raises OSError if that fails."""
     from runner.records.folder import keep_out_of_git  # this module loads everything that writes records
 
     keep_out_of_git(results)

@@ -1,7 +1,8 @@
 """Parse the output of processes into events and malformed event lines.
 
 Event lines follow MLPerf logging (mlcommons/logging, `mllog`): `:::MLLOG {json}` with the keys namespace, time_ms,
-event_type, key, value and metadata. Like MLPerf's parser, this module ignores other lines, and text before `:::MLLOG`.
+event_type, key, value and metadata. Like MLPerf's parser, this module ignores all other lines and any text before
+`:::MLLOG`.
 """
 
 import re
@@ -30,7 +31,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 class Malformed(NamedTuple):
-    """Event line that cannot be decoded: its number from 1, the reason, and its beginning."""
+    """Event line that cannot be decoded: the line's number (from 1), the reason, and the beginning of the line."""
 
     line: int
     reason: str

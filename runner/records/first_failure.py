@@ -1,7 +1,8 @@
 """Find the rank that failed first, and why, from torchrun's reports and the last lines of each rank.
 
 When a rank dies, the other ranks lose their connections and fail moments later. torchrun polls only ten times a second
-and may name any of these ranks. So a rank that reports a lost connection counts as a victim if another rank does not.
+and may name any of these ranks. So a rank that reports a lost connection counts as a victim if another rank failed
+without such a report.
 """
 
 import re
@@ -99,7 +100,7 @@ def _first(raw: RawFiles, failed: list[NodeExit], aborted: set[int]) -> Failure:
 def _left(raw: RawFiles, node: int, victim: int, failed: Collection[int]) -> Failure | None:
     """Return the rank whose exit with code 0 made others fail; None if no rank left.
 
-    A worker has left if torchrun reports neither its failure nor a signal to it
+    torchrun reports each worker that failed and each worker that torchrun stopped. Every other worker has left
     (torch/distributed/elastic/multiprocessing/api.py).
     """
     others = [rank for rank in raw.layout.ranks_of(node) if rank not in failed]
@@ -160,7 +161,7 @@ def _has_own_error(raw: RawFiles, rank: int) -> bool:
 def _printed(raw: RawFiles, rank: int | None, node: int = 0) -> list[list[str]]:
     """Return the last lines of a rank's stderr and stdout, or of a node's launcher if `rank` is None.
 
-    In a pod, launcher and processes share one log, of which only the part before the launcher's report counts.
+    In a pod, the launcher and the processes share one log. A rank's lines then end where the launcher's report begins.
     """
     if rank is None:
         texts = [end_of(raw.agents.get(node), _TAIL_BYTES)]

@@ -1,8 +1,8 @@
 """Read and write the folders of runs.
 
 A run's folder is `results/<experiment>/<UTC time>-<target>-<id>/`. Before anything starts, `run.json` is written with
-the status `running`. The full record replaces it atomically, and can be parsed again from `raw/` and `request/` at any
-time.
+the status `running`. At the end of the run, the full record replaces this file atomically. The record can be parsed
+again from `raw/` and `request/` at any time.
 """
 
 import errno
@@ -41,7 +41,7 @@ _NAME = re.compile(r"\w[\w.+-]{0,199}")
 class RawFiles:
     """Files of `raw/`: output of each process, log of each launcher, exit report of each node.
 
-    Files of processes keep torchrun's paths while the run lasts, and then get their final names.
+    During the run, the files of processes have torchrun's paths. At its end they get their final names.
     """
 
     def __init__(self, raw: Path, layout: Layout) -> None:
@@ -60,13 +60,16 @@ class RawFiles:
                         self._sort(path.relative_to(raw).as_posix(), path)
 
     def output(self, rank: int, stream: str) -> Path | None:
-        """Return a rank's file: `stdout`, `stderr`, `error.json` (by torch) or `seen` (by targets/hooks)."""
+        """Return the path of a rank's file; None if it is missing.
+
+        `stream` is `stdout`, `stderr`, `error.json` (by torch) or `seen` (by targets/hooks).
+        """
         return self.outputs.get((rank, stream))
 
     def printed(self) -> Iterator[tuple[int, Path]]:
-        """Yield each rank's stdout with the rank, and each launcher's log with the first rank of its node.
+        """Yield the path of each rank's stdout, and of each node's launcher log, with a rank.
 
-        In a pod, launcher and processes share one log.
+        A launcher's log has the first rank of its node. In a pod, this log includes the output of the processes.
         """
         yield from ((rank, path) for (rank, stream), path in sorted(self.outputs.items()) if stream == "stdout")
         yield from ((self.layout.first_rank(node), path) for node, path in sorted(self.agents.items()))
@@ -105,7 +108,7 @@ class RunFolder:
 
     @property
     def raw(self) -> Path:
-        """Return the folder of all output, in which secrets are masked when the run ends."""
+        """Return the folder of all output. Secrets in its files are masked when the run ends."""
         return self.path / "raw"
 
     def node(self, node: int) -> Path:
@@ -122,7 +125,7 @@ class RunFolder:
         return self.agent(node).open("wb")
 
     def keep_longer_agent(self, node: int, chunks: Iterable[bytes]) -> None:
-        """Keep a newly fetched log of a node's launcher if longer than the existing log."""
+        """Replace the log of a node's launcher if the newly fetched log is longer."""
         kept = self.agent(node)
         again = kept.with_suffix(".again")
         try:
@@ -138,15 +141,15 @@ class RunFolder:
         return RawFiles(self.raw, layout)
 
     def held(self) -> AbstractContextManager[None]:
-        """Hold a lock on the run, shared by its runner and nodes, to show that this process lives.
+        """Hold a lock on the run, which shows that this process lives.
 
-        The kernel releases the lock however the process ends. Without `flock`, nothing is locked. OSError if the folder
-        does not exist.
+        The runner and the nodes of a run hold the lock together. The kernel releases the lock however the process ends.
+        If the file system has no `flock`, nothing is locked. Raises OSError if the folder does not exist.
         """
         return self._locked(fcntl.LOCK_SH)
 
     def held_alone(self, seconds: float = 1.0) -> AbstractContextManager[None]:
-        """Lock the run exclusively; BlockingIOError if another process still holds a lock after `seconds`."""
+        """Lock the run exclusively. Raises BlockingIOError if another process still holds a lock after `seconds`."""
         return self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB, seconds)
 
     @contextmanager
@@ -183,7 +186,7 @@ class RunFolder:
         _write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
     def exits(self, raw: RawFiles, doubts: Doubts) -> dict[int, NodeExit]:
-        """Read the exit reports of nodes; unreadable files become doubts."""
+        """Read the exit reports of nodes. Each unreadable file becomes a doubt."""
         exits = {}
         for node, path in sorted(raw.exits.items()):
             try:
@@ -193,29 +196,29 @@ class RunFolder:
         return exits
 
     def read(self) -> Record:
-        """Read `run.json`; ValueError if it is invalid."""
+        """Read `run.json`. Raises ValueError if it is invalid."""
         return read_record((self.path / RECORD).read_bytes())
 
     def finished(self) -> Record | None:
-        """Return the record of a finished run; None if the run is unfinished or the record unreadable."""
+        """Return the record of a finished run; None if the run is unfinished or the record cannot be read."""
         with suppress(OSError, ValueError):
             record = self.read()
             return record if record.status in FINISHED else None
         return None
 
     def launch(self) -> Launch:
-        """Read `request/launch.json`; ValueError if it is invalid."""
+        """Read `request/launch.json`. Raises ValueError if it is invalid."""
         return read_launch((self.path / "request" / "launch.json").read_bytes())
 
     def outcome(self) -> Outcome | None:
-        """Read `raw/outcome.json`; None if the runner was killed before writing it."""
+        """Read `raw/outcome.json`. Returns None if the runner was killed before it wrote the file."""
         try:
             return decode((self.raw / "outcome.json").read_bytes(), Outcome)
         except FileNotFoundError:
             return None
 
     def finish(self, record: Record) -> None:
-        """Write the final record and the manifest; RequestError if the run already has a final record."""
+        """Write the final record and the manifest. Raises RequestError if the run already has a final record."""
         if self.finished():
             raise RequestError(f"{self.path}: the run has ended: its record cannot be written again")
         self.replace(record)
@@ -233,7 +236,8 @@ class RunFolder:
     def reseal(self, replaced: str, why: str) -> None:
         """Update the manifest's hash of a rewritten file, so that other alterations remain detectable.
 
-        A missing manifest is created and marked as late. An invalid manifest stays as it is.
+        If the manifest is missing, a new one is made, and states that it was made later. An invalid manifest stays as
+        it is.
         """
         with suppress(OSError, ValueError):
             try:
@@ -245,7 +249,7 @@ class RunFolder:
             write_file(self.path / manifest.NAME, manifest.write(kept))
 
     def kept_manifest(self) -> manifest.Manifest:
-        """Read the manifest; ValueError if it was altered, OSError if it is unreadable."""
+        """Read the manifest. Raises ValueError if it was altered, OSError if it is unreadable."""
         return manifest.read((self.path / manifest.NAME).read_bytes())
 
     def keep_outcome(self, outcome: Outcome) -> None:
@@ -283,7 +287,10 @@ class RunFolder:
 
 
 def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
-    """Create a run's folder with a record of status `running`; RequestError if the folder cannot be written."""
+    """Create a run's folder with a record of status `running`.
+
+    Raises RequestError if the folder cannot be written.
+    """
     for name in (launch.experiment, launch.id):
         if not _NAME.fullmatch(name):
             raise RequestError(f"{name!r} is not a valid folder name in {results}")
@@ -316,7 +323,7 @@ def require_writable(results: Path) -> None:
 
 
 def keep_out_of_git(results: Path) -> None:
-    """Create a missing results folder, with a `.gitignore` for all its contents."""
+    """Create the results folder if it is missing, with a `.gitignore` for all its contents."""
     if not results.exists():
         with suppress(OSError):  # the first run reports the error
             results.mkdir()

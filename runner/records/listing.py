@@ -11,9 +11,9 @@ RECORD = "run.json"
 
 
 def list_runs(results: Path, left_out: list[str]) -> list[str]:
-    """Return the paths of runs with a record, relative to `results`; RequestError if `results` is no folder.
+    """Return the paths of all runs with a record, relative to `results`.
 
-    `left_out` takes a note for each skipped folder.
+    `left_out` receives a note on each skipped folder. Raises RequestError if `results` is no folder.
     """
     if not results.is_dir():
         raise RequestError(f"{results}: there is no such folder; `runner` without arguments shows how to start")
@@ -33,9 +33,10 @@ def list_runs(results: Path, left_out: list[str]) -> list[str]:
 
 
 def run_folders(results: Path, left_out: list[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield the folders of runs below a folder of experiments (`<experiment>/<run>/`) or of one experiment (`<run>/`).
+    """Yield the folders of all runs in `results`.
 
-    `left_out` takes a note for each skipped folder.
+    `results` is a folder of experiments (`<experiment>/<run>/`) or of one experiment (`<run>/`). `left_out` receives a
+    note on each skipped folder.
     """
     for outer in _folders(str(results), left_out):
         if os.path.lexists(f"{outer.path}/{RECORD}"):

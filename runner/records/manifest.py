@@ -1,8 +1,8 @@
 """Write and check `SHA256SUMS`: the hashes of a run's files at its end, which `sha256sum -c SHA256SUMS` can check too.
 
-Comments begin with `#`. They say how the manifest was made, and the last holds the hash of the lines above. A manifest
-detects damage and careless changes. Whoever alters a record on purpose can write a matching manifest, so only a
-published hash of the manifest or bundle detects that.
+Comments begin with `#` and say how the manifest was made. The last comment holds the hash of the lines above. A
+manifest detects damage and careless changes. Whoever alters a record on purpose can write a matching manifest. Only a
+published hash of the manifest or bundle detects such a change.
 """
 
 import hashlib
@@ -40,9 +40,10 @@ def hash_file(path: Path) -> str:
 
 
 def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the paths of regular files below a folder, except the manifest, and the kinds of other files by path.
+    """List the files below a folder, except the manifest.
 
-    Links are not followed. OSError if a folder cannot be read.
+    Returns the paths of the regular files, and a mapping from the path of every other file to the file's kind. Links
+    are not followed. Raises OSError if a folder cannot be read.
     """
     regular: list[str] = []
     other: dict[str, str] = {}
@@ -62,7 +63,7 @@ def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def make(folder: Path, said: Iterable[str] = (AT_THE_END,)) -> Manifest:
-    """Hash every regular file of a folder; OSError if a file cannot be read."""
+    """Hash every regular file of a folder. Raises OSError if a file cannot be read."""
     return Manifest({name: hash_file(folder / name) for name in listing(folder)[0]}, list(said))
 
 
@@ -94,7 +95,7 @@ def write(manifest: Manifest) -> bytes:
 
 
 def read(text: bytes) -> Manifest:
-    """Parse the text of a manifest; ValueError if any byte was changed."""
+    """Parse the text of a manifest. Raises ValueError if any byte was changed."""
     body, last, digest = text.rpartition(_LAST)
     if not last or digest != hashlib.sha256(body).hexdigest().encode() + b"\n":
         raise ValueError("altered or cut off: the last line is not the hash of the lines above")

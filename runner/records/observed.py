@@ -1,4 +1,4 @@
-"""Derive the figures of a script from trainkit/observer's counts inside the script's processes."""
+"""Derive the figures of a script from what trainkit/observer counted inside the script's processes."""
 
 from collections import defaultdict
 
@@ -15,7 +15,7 @@ _MOST_APART = 0.05
 
 
 def take_observed(record: Record) -> None:
-    """Set the figures of an observed script. The fact `unobserved` explains why figures are missing."""
+    """Set the figures of an observed script. If figures are missing, the fact `unobserved` says why."""
     facts, metrics = record.facts, record.metrics
     seen = [rank.observed for rank in record.ranks if rank.observed]
     if not seen:

@@ -27,9 +27,10 @@ _MOST_SAID = 3
 
 
 def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Record:
-    """Parse a run's raw files into its record; `outcome` is None if the runner was killed.
+    """Parse a run's raw files into its record.
 
-    Broken files and events become doubts. ValueError if the layout or a dialect is invalid.
+    `outcome` is None if the runner was killed. Broken files and events become doubts. Raises ValueError if the layout
+    or a dialect is invalid.
     """
     doubts: Doubts = {}
     raw = folder.raw_files(Layout.parse(launch.layout))
@@ -59,7 +60,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
 def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
     """Add the events to a record, and return the number of malformed event lines.
 
-    If the program is read by dialects, only the observer's events count.
+    If dialects read the program's output, only the events of trainkit/observer are added.
     """
     taken = RunEvents(record, raw.layout, doubts)
     only_observed = bool(record.launch.dialects)
@@ -83,9 +84,10 @@ def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
 
 
 def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a doubt if the training loss, or else the test loss, became NaN or infinite.
+    """Yield a doubt if a loss became NaN or infinite.
 
-    JSON has no such number: `loss` is then null, and `loss_hex` holds the value.
+    The test loss counts only if the training loss is finite. JSON has neither NaN nor infinity: `loss` is then null,
+    and `loss_hex` holds the value.
     """
     for what, rows in (("training", epochs), ("test", evaluations)):
         lost = [row for row in rows if "loss" in row and row["loss"] is None and "loss_hex" in row]
@@ -97,9 +99,10 @@ def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -
 
 
 def not_trained(raw: RawFiles, launch: Launch) -> Iterator[str]:
-    """Yield why a run with exit code 0 did not train in its layout, from the notes of `runner/targets/hooks`.
+    """Yield the reasons why a run with exit code 0 did not train in its layout.
 
-    Processes that train alone, or not at all, may print losses nevertheless.
+    The reasons come from the notes of `runner/targets/hooks`. Processes may print losses even if each trains alone or
+    none trains.
     """
     world = raw.layout.world_size
     paths = {rank: path for rank in range(world) if (path := raw.output(rank, "seen"))}
@@ -172,7 +175,10 @@ def _failed(record: Record, exits: list[NodeExit]) -> tuple[str, str] | None:
 
 
 def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
-    """Return status and reason according to the ranks' events or a foreign program's log; None if completed."""
+    """Return the status and its reason from the events of the ranks, or from the log of a foreign program.
+
+    Returns None if the run completed.
+    """
     if launch.dialects:
         status = record.printed.get("status")
         if status and status["value"] == "failed":
@@ -194,7 +200,7 @@ def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
 def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Record:
     """Write and return the record of a run that was started by hand and has ended.
 
-    `exits` replaces the nodes' exit reports in the folder.
+    If `exits` is given, the exit reports in the folder are not read.
     """
     folder.name_outputs()  # the record refers to files by their final names
     launch = folder.launch()
@@ -217,7 +223,10 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
 
 
 def reparse(path: Path) -> Record:
-    """Parse a run's raw files again and replace its record; RequestError if it still runs or `path` is no run."""
+    """Parse a run's raw files again and replace its record.
+
+    Raises RequestError if the run may still be running, or if `path` is not the folder of a run.
+    """
     try:
         return _reparse(RunFolder(path))
     except FileNotFoundError as error:

@@ -33,9 +33,9 @@ _DIFF = (
 
 
 def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
-    """Describe the code of a run, and return the diff of its uncommitted changes.
+    """Return a description of a run's code, and the diff of the uncommitted changes.
 
-    `sources_sha256` covers the Python files behind the program. Runs with equal hashes ran the same program.
+    `sources_sha256` is the hash of `sources`, the program's Python files. Runs with equal hashes ran the same program.
     """
     installed = Path(sys.prefix, ".kit-lock")  # requirements/setup.py writes the name of the installed lock file there
     names = [installed.read_text("utf-8"), *LOCKS] if installed.is_file() else LOCKS
@@ -46,11 +46,11 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
 
 
 def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
-    """Describe the git repository of a project, and return the diff of its uncommitted changes, cut at LARGEST_DIFF.
+    """Return facts about the git repository of a project, and the diff of the uncommitted changes.
 
-    Without a repository or a commit there are no facts. Some facts are optional: `prefix` is the project's folder in
-    the repository, `submodules` have uncommitted changes that the diff lacks, and `git` is the error that left facts
-    unknown.
+    If there is no repository or commit, there are no facts. Some facts are optional: `prefix` is the project's folder
+    in the repository, `submodules` lists submodules whose uncommitted changes the diff lacks, and `git` is an error
+    that left facts unknown. The diff is cut at LARGEST_DIFF.
     """
     facts: dict[str, Any] = {}
     diff = b""
@@ -90,7 +90,7 @@ def describe_runner() -> dict[str, Any]:
 
 @cache
 def hash_reader() -> str:
-    """Return a hash of the code that parses raw files, to recognise records parsed by another version."""
+    """Return a hash of the code that parses raw files. The hash shows whether another version parsed a record."""
     kit = Path(runner.__file__).parent
     rooms = ("core", "logs", "records")
     paths = [path for room in rooms for path in (kit / room).rglob("*") if path.suffix in (".py", ".yaml")]
@@ -98,7 +98,7 @@ def hash_reader() -> str:
 
 
 def is_alive(description: dict[str, Any]) -> bool | None:
-    """Return whether a described runner still lives; None if it runs on another machine."""
+    """Return whether a described runner still lives; None if the runner was started on another machine."""
     if description.get("host") != socket.gethostname():
         return None
     try:
@@ -121,7 +121,10 @@ def describe_host() -> dict[str, Any]:
 
 
 def gpus() -> list[str]:
-    """Return the names of the GPUs that `CUDA_VISIBLE_DEVICES` lists, in its order, or else of all NVIDIA GPUs."""
+    """Return the names of the GPUs that `CUDA_VISIBLE_DEVICES` lists, in the same order.
+
+    If the variable is not set, return the names of all NVIDIA GPUs.
+    """
     names = _all_gpus()
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
         return names

@@ -1,4 +1,4 @@
-"""Derive a run's machines, times and learned figures from its record."""
+"""Derive the machines, the times and the results of training from a run's record."""
 
 import math
 from collections.abc import Iterable
@@ -23,8 +23,8 @@ Figures = dict[str, list[float]]
 class Machines(NamedTuple):
     """Machines of a run.
 
-    `kind` must be equal in all runs behind a claim. `memory` holds the smallest and largest memory in bytes, or nothing
-    if a machine's memory is unknown. `each` lists every machine once.
+    A claim needs runs whose `kind` is equal. `memory` holds the smallest and the largest memory in bytes. It is empty
+    if the memory of any machine is unknown. `each` lists every machine once.
     """
 
     kind: dict[str, str]
@@ -59,7 +59,7 @@ def machines_of(record: Record) -> Machines:
 
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the facts of each node's first rank and the node's place, each {} if unknown."""
+    """Return two mappings for each node: facts of the first rank, and the node's place. Unknown ones are empty."""
     of_nodes: dict[int, dict[str, Any]] = {}
     for rank in record.ranks:
         if rank.facts and rank.node not in of_nodes:
@@ -71,7 +71,7 @@ def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def facts_here(launch: Launch) -> dict[str, Any]:
-    """Return the facts of the runner's machine if the run used it, else {}."""
+    """Return the facts of the runner's machine; {} if the run did not use this machine."""
     return launch.host if launch.target in _ON_THE_RUNNERS_MACHINE else {}
 
 
@@ -80,7 +80,7 @@ def _kinds(values: Iterable[object]) -> str:
 
 
 def read_moment(text: str) -> datetime:
-    """Parse an ISO 8601 time, by default UTC; ValueError if it is invalid."""
+    """Parse an ISO 8601 time, which is UTC if no zone is stated. Raises ValueError if the text is invalid."""
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
@@ -88,8 +88,8 @@ def read_moment(text: str) -> datetime:
 def moment_of(record: Record) -> float:
     """Return the start of a run in seconds since 1970 UTC.
 
-    A job may queue after its launch, and launch times have whole seconds. So if the clocks agree, the start is the end
-    minus the duration of the processes.
+    A job may queue after its launch, and launch times have whole seconds. So the start is the end minus the duration of
+    the processes. But if the time from launch to end differs from the measured duration, the launch time counts.
     """
     launched, ended = read_moment(record.launch.started).timestamp(), end_of(record)
     if ended is None or record.outcome is None:
@@ -105,7 +105,7 @@ def end_of(record: Record) -> float | None:
 
 
 def figures_of(record: Record) -> Figures:
-    """Return the figures besides accuracy that show what a run has learned."""
+    """Return a run's losses, and the metric of its evaluation if that metric is not the accuracy."""
     metrics = record.metrics
     figures: dict[str, list[float | None]] = {TEST_LOSS: _losses(record.evaluations, metrics.get("final_eval_loss"))}
     if evaluated := record.printed.get("final_eval"):

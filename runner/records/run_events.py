@@ -38,7 +38,7 @@ _EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_r
 
 @dataclass
 class _Rank:
-    """Rank with event times in ms by the host's clock, and a duration in seconds by the rank's own clock."""
+    """One rank. Event times are in ms by the host's clock, and the rank itself measured `total_seconds`."""
 
     number: int
     kept: RankFacts
@@ -50,7 +50,7 @@ class _Rank:
 
 @dataclass
 class NodeLoad:
-    """Load of one node. All samples are held, some 50 MB for a day."""
+    """Load of one node. All samples stay in memory, which takes about 50 MB for a day."""
 
     looks: list[tuple[float, dict[str, float]]] = field(default_factory=list)
     first: float = math.inf
@@ -58,7 +58,7 @@ class NodeLoad:
     ended: float = -math.inf
 
     def take(self, event: Event) -> None:
-        """Add a load sample, or note when the run or its training begins or ends."""
+        """Add a load sample, or note the time of the first event, or when epochs begin or end."""
         self.first = min(self.first, event.time_ms)
         if event.key == "load":
             figures = ((name, number(value)) for name, value in event.metadata.items() if _LOAD_FIGURE.fullmatch(name))
@@ -69,9 +69,10 @@ class NodeLoad:
             self.ended = max(self.ended, event.time_ms)
 
     def summary(self, node: int) -> Load:
-        """Return the load of a node, with the `seconds` of points counted from the node's first event.
+        """Return the load of a node.
 
-        Means cover the epochs, or the whole run if there are no epochs.
+        The `seconds` of a point are the time since the node's first event. Means cover the epochs. If there are no
+        epochs, they cover the whole run.
         """
         looks = sorted(self.looks, key=itemgetter(0))
         # A sample covers the second before it.
@@ -123,7 +124,7 @@ class RunEvents:
         }
 
     def take(self, event: Event, default_rank: int) -> None:
-        """Add one event; `default_rank` owns events that name no rank."""
+        """Add one event. If the event names no rank, it belongs to `default_rank`."""
         try:
             if event.key == OBSERVED:
                 seen = msgspec.convert(event.metadata, Observed)
@@ -160,7 +161,7 @@ class RunEvents:
         return self._ranks[number]
 
     def _count(self, rank: RankFacts, seq: int | None) -> None:
-        """Count an event: a rank numbers its events from 0 without gaps and prints them in order."""
+        """Count an event. A rank numbers its events from 0 and prints them in order. A repeated number is a doubt."""
         expected = rank.events_expected or 0
         if seq is None:
             rank.events_seen += not expected
@@ -199,9 +200,9 @@ class RunEvents:
         record.load = [load.summary(node) for node, load in sorted(self._load.items()) if load.looks]
 
     def _total(self) -> float | None:
-        """Return the time from the first run_start to the last run_stop if all ranks share a clock that nobody set.
+        """Return the time from the first run_start to the last run_stop.
 
-        Otherwise return the longest time that a rank measured.
+        If the ranks are on several hosts, or if a host's clock was set, return the longest time that a rank measured.
         """
         started = [rank for rank in self._ranks.values() if rank.first_start < math.inf]
         stopped = [rank for rank in self._ranks.values() if rank.last_stop > -math.inf]
@@ -242,9 +243,9 @@ class RunEvents:
             rank.kept.facts["link"] = {"to": to, name: speed}
 
     def _stats(self, rank: _Rank, event: Event) -> None:
-        """Keep the largest value of a time or size over all ranks, and the lowest rank's value of any other figure.
+        """Keep the largest value of a time or size, and the lowest rank's value of any other figure.
 
-        Ranks wait for each other at both ends of a measured time, so the slowest rank's time is the run's time.
+        Ranks wait for each other before and after a measured time, so the slowest rank's time is the run's time.
         """
         for name, given in event.value.items() if isinstance(event.value, dict) else ():
             if (value := self._figure(rank, event, name, given)) is None:
@@ -301,7 +302,7 @@ def _fields(event: Event) -> dict[str, Any]:
 
 
 def _of_trainer(processes: list[Observed]) -> Observed | None:
-    """Return the figures of the process that trained, all unknown if several processes trained."""
+    """Return the figures of the process that trained. They are unknown if several processes trained."""
     trained = [seen for seen in processes if seen.steps != 0]
     if len(trained) > 1:
         why = f"{len(trained)} processes of this rank trained"

@@ -42,15 +42,16 @@ class Side(msgspec.Struct):
 
 BETWEEN_NODES = "between nodes"
 OF_EACH_NODE = "of each node"
-"""Kind of options that affect durations, like `BETWEEN_NODES`, but may have a value for each node: `1,0.5`."""
+"""Kind of options that affect durations, like `BETWEEN_NODES`. They may have a value for each node: `1,0.5`."""
 
 
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Description of a run, written once before its launch.
 
-    `dialects` maps names to texts, '' for the kit's own dialects. `metrics` are the patterns of `--metric`, `options`
-    the target's options, and `option_axes` the kinds of options that affect durations. NaN and infinity are words in
-    `axes`, `args` and `definition`. `masked` names files with a masked secret: `request/code.diff` or none.
+    `dialects` maps names to texts. The text of a dialect of the kit is ''. `metrics` holds the patterns of `--metric`,
+    and `options` the options of the target. `option_axes` maps each option that affects durations to its kind. In
+    `axes`, `args` and `definition`, NaN and infinity are strings. `masked` lists `request/code.diff` if a secret in it
+    was masked.
     """
 
     schema: Annotated[int, msgspec.Meta(le=SCHEMA)]
@@ -106,7 +107,7 @@ class NodeExit(msgspec.Struct, omit_defaults=True):
 class StuckRank(msgspec.Struct, omit_defaults=True):
     """Rank of a run without progress: its last event, its position, and its stack, innermost line first.
 
-    `quiet_seconds` is the time since the rank's last line, None if the rank printed nothing.
+    `quiet_seconds` is the time since the rank's last line. It is None if the rank printed nothing.
     """
 
     rank: Count
@@ -118,9 +119,10 @@ class StuckRank(msgspec.Struct, omit_defaults=True):
 
 
 class Stuck(msgspec.Struct, omit_defaults=True):
-    """Explanation of a run without progress: sentences with the cause first, and the rank that other ranks wait for.
+    """Explanation of a run without progress.
 
-    `quiet_seconds` is the time since the last line of any rank.
+    `says` holds sentences, the cause first. `rank` is the rank that the other ranks wait for. `quiet_seconds` is the
+    time since the last line of any rank.
     """
 
     quiet_seconds: float
@@ -144,9 +146,9 @@ class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
-    """Rank of a run that failed first, with the cause and the last lines of output.
+    """Rank that failed first in a run, with the cause and the last lines of output.
 
-    `cause` is an exception, or the explanation of a container or cluster. `hint` is a name in `hints.yaml`.
+    `cause` is an exception, or what a container engine or cluster reports. `hint` is a name in `hints.yaml`.
     """
 
     rank: Count | None
@@ -167,10 +169,10 @@ class Group(msgspec.Struct):
 
 
 class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Figures of trainkit/observer about one process, in SI units. `unknown` explains missing figures.
+    """Figures of trainkit/observer about one process, in SI units. `unknown` says why figures are missing.
 
-    `samples` counts rows of data followed by a backward pass. Figures with `after_warmup` cover the time from the end
-    of warm-up to the last step.
+    `samples` counts the rows of data that a backward pass followed. Figures with `after_warmup` in their name cover the
+    time from the end of warm-up to the last step.
     """
 
     process: Count
@@ -237,9 +239,9 @@ class Load(msgspec.Struct):
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Content of `run.json`: the launch and, once the run has ended, everything parsed from its raw files.
 
-    `printed` holds figures read from the output of a program without events, and `sources` the origin of each figure
-    that is not from events. `doubts` are reasons not to rely on the run, such as a clock that ran backwards. A run with
-    doubts supports no claim.
+    If the program prints no events, `printed` holds the figures read from its output. `sources` states the origin of
+    each figure that does not come from events. `doubts` are reasons not to rely on the run, such as a clock that ran
+    backwards. A run with doubts supports no claim.
     """
 
     launch: Launch
@@ -261,9 +263,10 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def figure(name: str, value: object) -> float | None:
-    """Return a value as a figure, None if not a number; ValueError if the value cannot have been measured.
+    """Return a value as a figure. Returns None if the value is not a number.
 
-    Seconds, bytes, rates and counts are at least 0, accuracies from 0 to 1, and all figures within `values.LARGEST`.
+    Raises ValueError if the value cannot have been measured. Seconds, bytes, rates and counts are at least 0,
+    accuracies lie between 0 and 1, and no figure exceeds `values.LARGEST`.
     """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
@@ -289,17 +292,20 @@ def mean_load(nodes: list[Load]) -> dict[str, float]:
 
 
 def read_record(data: bytes) -> Record:
-    """Decode `run.json`; ValueError if it is invalid."""
+    """Decode `run.json`. Raises ValueError if it is invalid."""
     return decode(data, Record)
 
 
 def read_launch(data: bytes) -> Launch:
-    """Decode `request/launch.json`; ValueError if it is invalid."""
+    """Decode `request/launch.json`. Raises ValueError if it is invalid."""
     return decode(data, Launch)
 
 
 def decode(data: bytes, kind: type[_Kind]) -> _Kind:
-    """Decode JSON into a structure; ValueError if the JSON is cut off, of another shape, or of a newer schema."""
+    """Decode JSON into a structure.
+
+    Raises ValueError if the JSON is cut off, has another structure, or has a newer schema.
+    """
     try:
         with _making:  # msgspec 0.22 crashes if two threads use a new type at once
             decoder = _decoder(cast("Hashable", kind))

@@ -1,4 +1,4 @@
-"""Read figures by dialects from the output of a program that prints no events.
+"""Use dialects to read figures from the output of a program that prints no events.
 
 If several logs state a figure, stdout counts before stderr, and a lower rank before a higher rank.
 """
@@ -69,7 +69,7 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
 
 
 def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) -> None:
-    """Set each `--metric` figure from the first log that contains it, but keep figures from the kit's events."""
+    """Set each `--metric` figure from the first log that contains it. Figures from the kit's events stay."""
     is_foreign = bool(record.launch.dialects)
     for metric in record.launch.metrics:
         name, per = _NAMES.get(metric, (metric, 1))
@@ -85,7 +85,7 @@ def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) ->
 
 
 def _take_figure(record: Record, name: str, value: float, place: str, doubts: Doubts) -> None:
-    """Set a figure in place of any figure of the same name. An impossible value becomes a doubt."""
+    """Set a figure, or replace the figure of the same name. An impossible value becomes a doubt."""
     record.metrics.pop(name, None)
     try:
         if (taken := figure(name, value)) is not None:
@@ -112,7 +112,10 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
 
 
 def _merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge summaries: each field comes from the first log that states it, the status from the first failed log."""
+    """Merge the summaries of logs. Each field comes from the first log that states it.
+
+    But if any log failed, the status comes from the first failed log.
+    """
     merged: dict[str, Any] = dict.fromkeys(FIELDS)
     dialects: Counter[str] = Counter()
     notes: dict[str, None] = {}

@@ -34,7 +34,7 @@ class Archive:
 
     @property
     def results(self) -> Path:
-        """Return the folder of the records; RequestError if there is none."""
+        """Return the folder of the records. Raises RequestError if there is none."""
         if not (self.folder / RESULTS).is_dir():
             raise RequestError(f"{self.path}: the archive holds no records")
         return self.folder / RESULTS
@@ -63,10 +63,10 @@ def opened(path: Path) -> Iterator[Archive]:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Unpack an archive into an empty folder, writing nothing outside of it.
+    """Unpack an archive into an empty folder. Write nothing outside of it.
 
-    Raises RunError if the archive is damaged or has unexpected members; RequestError if the file is unreadable or no
-    archive.
+    Raises RunError if the archive is damaged or has unexpected members. Raises RequestError if the file cannot be read
+    or is no archive.
     """
     try:
         with path.open("rb") as file:
@@ -103,7 +103,7 @@ def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
 
 
 class _BoundedHeader(tarfile.TarInfo):
-    """Tar header of bounded size, because tarfile reads headers with text (long names, pax) whole into memory."""
+    """Tar header of bounded size. tarfile reads the whole text of a header (long names, pax) into memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type not in tarfile.REGULAR_TYPES and self.size > _LARGEST_HEADER:
