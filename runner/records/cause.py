@@ -60,7 +60,7 @@ class Statement:
 
 
 def read(lines: list[str]) -> Statement:
-    """Find the failure in the last lines of a process, in linear time."""
+    """Find the failure in the last lines of a process's output, in linear time."""
     if (statements := _tracebacks(lines)) and statements[-1].cause:
         return statements[-1]
     places = range(len(lines) - 1, -1, -1)

@@ -1,4 +1,4 @@
-"""Find the rank that failed first, and why, from torchrun's reports and the last lines of each rank.
+"""Find the first rank that failed, and the cause, from torchrun's reports and the last lines of each rank.
 
 When a rank dies, the other ranks lose their connections and fail moments later. torchrun polls only ten times a second
 and may name any of these ranks. So a rank that reports a lost connection counts as a victim if another rank failed

@@ -1,4 +1,4 @@
-"""Write and check `SHA256SUMS`: the hashes of a run's files at its end, which `sha256sum -c SHA256SUMS` can check too.
+"""Write and check `SHA256SUMS`: the hashes of a finished run's files. `sha256sum -c SHA256SUMS` can check them too.
 
 Comments begin with `#` and say how the manifest was made. The last comment holds the hash of the lines above. A
 manifest detects damage and careless changes. Whoever alters a record on purpose can write a matching manifest. Only a

@@ -59,7 +59,7 @@ def machines_of(record: Record) -> Machines:
 
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return two mappings for each node: facts of the first rank, and the node's place. Unknown ones are empty."""
+    """Return two mappings for each node: facts of the first rank, and the node's place. A mapping may be empty."""
     of_nodes: dict[int, dict[str, Any]] = {}
     for rank in record.ranks:
         if rank.facts and rank.node not in of_nodes:

@@ -40,7 +40,7 @@ class Archive:
         return self.folder / RESULTS
 
     def within(self, text: str) -> str:
-        """Shorten paths in a text to paths within the archive, because the unpacked folder is temporary."""
+        """Make the paths in a text relative to the archive, because the unpacked folder is temporary."""
         return text.replace(f"{self.folder}/", "")
 
 
