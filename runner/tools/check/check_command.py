@@ -149,7 +149,7 @@ def _world(layout: str) -> int:
 
 
 def request(chosen: Selection, world: int) -> tuple[Run, Program]:
-    """Return the run with one process, and the program with its command lines for one process and for `world`."""
+    """Return the run with one process, and the program with its command lines for one and for `world` processes."""
     runs: list[Run] = []
     line = chosen.arguments
     for processes in (1, world):

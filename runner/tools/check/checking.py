@@ -1,4 +1,4 @@
-"""Run a program with one process, with several, and with one on the batches of all processes; then judge the runs."""
+"""Run a program with one process, with N, and with one that trains on the batches of all N; then judge the runs."""
 
 import json
 from collections import Counter
@@ -105,13 +105,13 @@ class _Runs:
     say: Callable[[str], None]
 
     def run(self, name: str, world: int, what: str, **settings: str) -> tuple[str, list[Rank]]:
-        """Run the program once; return why the run failed ("" if it did not), and the events of its ranks."""
+        """Run the program once. Return its failure ("" if it ended well), and the ranks that trained."""
         self.say(what)
         (failure,) = run_side_by_side([self._job(name, world, settings)], self.seconds)
         return failure, read(self.folder / name)
 
     def look_for_clock(self, alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
-        """Report as unknown a training that ends by the clock, because its number of samples varies between runs."""
+        """Report samples as unknown if the training ends by the clock: their number then varies between runs."""
         passes = [own for rank in (alone, *ranks) for own in rank.trainings]
         steps, others = len(alone.steps), len(ranks[0].steps)
         is_open = any(own.key == "by hand" or own.is_broken for own in passes)
@@ -127,10 +127,10 @@ class _Runs:
                 own.is_whole = False
 
     def replay(self, alone: Rank, ranks: list[Rank]) -> tuple[Rank | None, Rank | None, str]:
-        """Run one process on the batches of all ranks, once in the ranks' order and once reversed.
+        """Run one process on the batches of all ranks: once in the ranks' order, and once in reverse order.
 
-        Return both runs, and why the first failed. If the model has dropout, first run the ranks again without
-        dropout, to keep gradients that one process can reproduce.
+        Return the two runs, and the first run's failure. If the model has dropout, the ranks first run again
+        without it, so that one process can reproduce their gradients.
         """
         kept, quiet = "ranks", {}
         if any(True for rank in ranks for _ in rank.of("noise")):
@@ -173,7 +173,10 @@ def _trained(ranks: list[Rank], failure: str, who: str, verdict: Verdict) -> Ran
 
 
 def _caps(alone: Rank) -> dict[str, int]:
-    """Return after how many batches one process's passes were cut, so that the ranks' passes are cut there too."""
+    """Return the number of batches at which one process's passes were cut, for training and for other passes.
+
+    The passes of the ranks are cut there too.
+    """
     caps: dict[str, int] = {}
     for event in alone.of("pass_end"):
         if event["cut"] and event["batches"] > 1:

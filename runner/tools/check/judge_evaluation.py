@@ -1,4 +1,4 @@
-"""Judge evaluations: each figure must cover the whole set and count each sample once."""
+"""Judge evaluations: each figure, such as an accuracy, must cover the whole set and count each sample once."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?")
 
 
 def judge_evaluation(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
-    """Compare the ranks' evaluations with one process's, and add the worst finding to the verdict."""
+    """Compare the ranks' evaluations with those of one process, and add the worst finding to the verdict."""
     judged = (_judge(whole, parts, number, root) for number, (whole, parts) in enumerate(_pairs(alone, ranks), 1))
     findings = [finding for finding in judged if finding]
     verdict.findings += sorted(findings, key=lambda finding: finding.kind != "partial-evaluation")[:1]
@@ -43,9 +43,9 @@ def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evalua
 
 
 def _with_tails(evaluations: list[Evaluation], keys: list[str]) -> list[Evaluation]:
-    """Merge an evaluation whose loader one process lacks, such as that of a remainder, into the evaluation before.
+    """Merge an evaluation, for example of a remainder, into the one before if one process does not use its loader.
 
-    If every rank counts the remainder after the ranks' counts were summed, its samples go to `once`.
+    If every rank counts the remainder after the sum over ranks, the counts of the remainder go to `once`.
     """
     joined: list[Evaluation] = []
     for each in evaluations:
@@ -163,7 +163,7 @@ def judge_prints(ranks: list[Rank], verdict: Verdict) -> None:
 
 
 def _losses(rank: Rank) -> list[tuple[float, float]]:
-    """Return each loss, and the mean of the losses of its epoch so far."""
+    """Return each loss with the mean loss of its epoch so far."""
     losses, values = list[tuple[float, float]](), list[float]()
     for event in rank.events:
         if event["kind"] == "pass":

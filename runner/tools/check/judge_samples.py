@@ -55,15 +55,15 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
 
 
 def per_step(rank: Rank, passes: list[Pass]) -> float:
-    """Return the samples per optimizer step: batch size times backward passes."""
+    """Return the number of samples per optimizer step: batch size times backward passes."""
     backwards = [event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0]
     return passes[0].batch_size * max(1, backwards[0] if backwards else 1)
 
 
 def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
-    """Return how to identify samples: by index in the data set, or by content; None if neither is reliable.
+    """Return a function that identifies samples, by index or by content. Returns None if neither is reliable.
 
-    Contents may repeat, or change by noise and padding. Indices mislead if each rank has its own list of samples.
+    Contents may repeat, or change by noise and padding. Indices mislead if the ranks have different lists of samples.
     """
     indexed = all(sample[0] is not None for passes in ours for each in passes for sample in each.samples)
     is_noisy, per_rank = False, []
@@ -179,7 +179,7 @@ def _is_constant(passes: list[Pass], name: Name) -> bool:
 
 
 def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
-    """Return a finding if ranks evaluate samples that ranks train on, although one process keeps both sets apart."""
+    """Return a finding if the ranks evaluate samples that a rank trains on, but one process keeps both sets apart."""
     before, after = _leaked([alone]), _leaked(ranks)
     if after is None or before is None or after[0] <= max(2, 0.02 * after[1]):
         return None
@@ -196,7 +196,10 @@ def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
 
 
 def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
-    """Return how many evaluated samples are training samples too, and how many are evaluated; None if unknown."""
+    """Return the number of evaluated samples that are also training samples, and the number of all evaluated samples.
+
+    Returns None if unknown.
+    """
     trained = [(own.base, sample) for rank in ranks for own in rank.trainings for sample in own.samples]
     evaluated = [(each.of_loader, each.samples) for rank in ranks for each in rank.evaluations]
     tested = [(loader.base if loader else -1, sample) for loader, samples in evaluated for sample in samples]
@@ -213,7 +216,7 @@ def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
 
 
 def differing_draw(ranks: list[Rank]) -> Place | None:
-    """Return the first place where random draws differ between ranks or runs; None if all draws agree."""
+    """Return the first place where random draws differ between ranks or runs. Returns None if all draws agree."""
     draws = [[event for event in rank.of("draw") if event["name"] != "randperm"] for rank in ranks]
     for same in zip(*draws, strict=False):
         if len({event["number"] for event in same}) > 1 and len({str(event["place"][0]) for event in same}) == 1:

@@ -74,7 +74,7 @@ def _title(event: Event) -> str:
 
 
 def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
-    """Return why a rank's gradients are not averaged, and the line to change."""
+    """Return the reason why a rank's gradients are not averaged, and the line to change."""
     if wrapper := rank.first("ddp"):
         bare = next((event for event in rank.of("forward") if event["bare"] and event["train"]), None)
         if bare:
@@ -96,9 +96,9 @@ def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
 
 
 def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
-    """Return the collectives that may reduce gradients before the first step, and those after this step.
+    """Return two lists of collectives that may reduce gradients: before and after the first optimizer step.
 
-    If the step itself computes gradients, as LBFGS does, all collectives count as after the step.
+    If the step itself computes gradients, as LBFGS does, all these collectives are in the second list.
     """
     kinds = [event["kind"] for event in rank.events]
     step = kinds.index("step")
@@ -115,7 +115,7 @@ def _reductions(events: list[Event]) -> list[Event]:
 
 
 def _in_function(place: Place, other: Place) -> Place:
-    """Return the innermost frame of `place` whose function is also in `other`; else `place`."""
+    """Return the innermost frame of `place` whose function is also in `other`. Returns `place` if there is none."""
     functions = {frame[2] for frame in other}
     return next(([frame] for frame in place if frame[2] in functions), place)
 
@@ -123,7 +123,7 @@ def _in_function(place: Place, other: Place) -> Place:
 def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
     ranks: list[Rank], alone: Rank, replay: Rank | None, order: Rank | None, failure: str, root: Path, verdict: Verdict
 ) -> None:
-    """Compare the ranks' gradients with those of one process that gets all their batches."""
+    """Compare the ranks' gradients with those of one process that trains on all their batches."""
     if any(event["sharded"] for rank in ranks for event in rank.of("model")):
         _by_losses(ranks, replay, verdict)
         return
@@ -175,7 +175,7 @@ def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
 
 
 def _hooked(rank: Rank, compared: list[Event], is_off: bool, verdict: Verdict) -> bool:
-    """Add a DDP communication hook to the verdict; return whether it changes gradients."""
+    """If the program has a DDP communication hook, add it to the verdict. Return whether the hook changes gradients."""
     hook = max(rank.of("comm_hook"), key=itemgetter("lossy"), default=None)
     if hook is None:
         return False
@@ -192,7 +192,7 @@ def _hooked(rank: Rank, compared: list[Event], is_off: bool, verdict: Verdict) -
 
 
 def _loss_place(rank: Rank, root: Path) -> Place:
-    """Return where the loss is computed; if a library calls backward, where the program calls a loss."""
+    """Return the place that computes the loss. If a library calls backward, return where the program calls a loss."""
     backward, loss = rank.first("backward"), rank.first("loss")
     place: Place = backward["place"] if backward else []
     if loss and loss["place"] and not (place and calls_backward(root, place)):
@@ -315,7 +315,7 @@ def _losses(rank: Rank) -> list[float]:
 
 
 def judge_randomness(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
-    """Add notes on noise that all ranks share, buffers that differ, and runs that are not repeatable."""
+    """Add notes if all ranks draw the same noise, if buffers differ between ranks, or if a run is not repeatable."""
     states = [{event["step"]: event["state"] for event in rank.of("noise")} for rank in ranks]
     shared = [step for step in states[0] if all(step in other for other in states)]
     seed = ranks[0].first("seed")

@@ -44,7 +44,10 @@ NOTES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake or note. `file` and `line` name the line to change; the other numbers say where it first occurred."""
+    """A mistake or note.
+
+    `file` and `line` name the line to change. `rank`, `epoch` and `step` say where the mistake first occurred.
+    """
 
     kind: str
     level: str
@@ -70,10 +73,10 @@ def describe(kind: str, evidence: str, place: Place | None, **where: int | None)
 
 @dataclass
 class Verdict:
-    """The result of a check; `unknown` says why decisive facts could not be seen.
+    """The result of a check. `unknown` lists the reasons why decisive facts are unknown.
 
-    `compared` maps samples, weights, gradients and losses to the number of epochs or steps compared. `off` holds the
-    relative difference of gradients at each step, and `order` the difference that reordering the ranks causes.
+    `compared` counts the epochs in which samples were compared, and the steps for weights, gradients and losses. `off`
+    lists the relative error of the gradient at each step. `order` is the difference that reordering the ranks causes.
     """
 
     findings: list[Finding] = field(default_factory=list)

@@ -18,15 +18,15 @@ WHOLE_PASSES = 3
 
 
 Sample = tuple[Hashable, Hashable]
-"""A sample's index in the data set and hash of its content; either may be None."""
+"""A sample's index in the data set, and a hash of its content. The index or the hash may be None."""
 
 
 @dataclass
 class Batch:
     """A batch of a loader.
 
-    `uses` counts the training forward passes before the next batch, and `fed` the rows of these passes. `part` holds
-    the rows that entered the model, is empty if all rows did, and None if unknown.
+    `uses` counts the training forward passes before the next batch. `fed` counts the rows of these passes. `part` lists
+    the rows that entered the model. It is empty if all rows entered, and None if unknown.
     """
 
     samples: list[Sample]
@@ -39,9 +39,9 @@ class Batch:
 class Pass:
     """One iteration over a loader, or one epoch of a training loop without a loader.
 
-    `length` is the loader's number of batches, and `rest` the samples that were not fetched. `is_whole` means that
-    `samples` is complete, `is_cut_up` that the rows which entered the model are unknown, `is_skipped` that some rows
-    entered no model, and `is_broken` that the pass was not seen to end.
+    `length` is the loader's number of batches. `rest` lists the samples that were not fetched. If `is_whole`, `samples`
+    is complete. If `is_cut_up`, the rows that entered the model are unknown. If `is_skipped`, some rows entered no
+    model. If `is_broken`, the end of the pass was not seen.
     """
 
     key: str
@@ -76,7 +76,7 @@ class Pass:
 
     @property
     def again(self) -> bool:
-        """Whether batches are fetched ahead, so that several forward passes follow one batch."""
+        """Whether batches are fetched ahead: several forward passes follow one batch."""
         return any(batch.uses > 1 for batch in self.batches)
 
     def feed(self, event: Event) -> None:
@@ -89,7 +89,7 @@ class Pass:
             batch.part = None if batch.part is None or taken is None else batch.part | set(taken)
 
     def leave_out_cut_off(self) -> None:
-        """Drop rows that entered no model, since some programs slice the rank's part out of each batch."""
+        """Drop the rows that entered no model. In some programs, a rank trains on a slice of each batch."""
         for batch in self.batches:
             self.is_cut_up |= batch.part is None and batch.fed < len(batch.samples)
             if batch.part and len(batch.part) < len(batch.samples):
@@ -114,9 +114,9 @@ class Pass:
 class Evaluation:
     """One rank's evaluation between two training steps.
 
-    `counted` maps each way of counting samples, such as `loss`, to the number counted for the figure; `once` does so
-    for samples that every rank counts. `reads_back` means that the rank read another rank's file before printing,
-    perhaps to combine figures.
+    `counted` has the number of samples in the figure, for each way of counting, such as `loss`. `once` has the same for
+    samples that every rank counts. If `reads_back`, the rank read another rank's file before printing, perhaps to
+    combine figures.
     """
 
     key: str
@@ -132,7 +132,7 @@ class Evaluation:
     reads_back: bool = False
 
     def take(self, event: Event) -> None:
-        """Add an event that follows a forward pass, if events of its kind matter to an evaluation."""
+        """Add an event that follows a forward pass. Events that do not matter to an evaluation are ignored."""
         if event["kind"] == "counted":
             self.counted[event["how"]] += event["rows"]
         elif event["kind"] == "collective" and event["name"] not in ("barrier", "broadcast"):
@@ -144,11 +144,11 @@ class Evaluation:
 
     @property
     def rows(self) -> int | None:
-        """The number of samples in the figure; None if unknown."""
+        """The number of samples in the figure, or None if unknown."""
         return max(self.counted.values(), default=None)
 
     def goes_on(self, earlier: "Evaluation") -> bool:
-        """Return whether this evaluation continues an earlier one: same data set, same step."""
+        """Return whether this evaluation continues an earlier one, on the same data set and at the same step."""
         ours, theirs = self.of_loader, earlier.of_loader
         return self.step == earlier.step and bool(ours and theirs and ours.base == theirs.base)
 
@@ -232,7 +232,7 @@ class Rank:
 
     @cached_property
     def trainings(self) -> list[Pass]:
-        """The training passes of the loader with the most samples; if there is none, the epochs without a loader."""
+        """The first training passes of the loader with the most samples. Without a loader, the first epochs."""
         amounts: Counter[str] = Counter()
         for each in self.loaders:
             amounts[each.key] += len(each.samples) if each.trains else 0
@@ -281,7 +281,10 @@ def _samples(event: Event) -> list[Sample]:
 
 
 def _epoch_counter(events: list[Event]) -> str | None:
-    """Return the epoch counter: the variable with the fewest values that rises by one after equally many batches."""
+    """Return the variable that counts epochs. It rises by one after equally many batches.
+
+    If several variables do so, return the one with the fewest values.
+    """
     best: tuple[int, str] | None = None
     names = set.intersection(*(set(event["loops"]) for event in events)) if events else set()
     for name in sorted(names):

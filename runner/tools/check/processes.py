@@ -39,7 +39,7 @@ _PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300}?)", line (\d{1,9})
 
 @dataclass(frozen=True)
 class Program:
-    """The program to check; `words` are its arguments to `python` for one process and for several.
+    """The program to check. `words` holds its arguments for `python`, first for one process, then for several.
 
     If `alone`, the program starts its processes itself. `settings` are environment variables for the observer.
     """
@@ -54,7 +54,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Job:
-    """A run of a program with `world` processes; events and output go to files in `folder`."""
+    """A run of a program with `world` processes. Events and output go to files in `folder`."""
 
     program: Program
     world: int
@@ -94,7 +94,7 @@ def _world(rank: int, world: int, port: int) -> dict[str, str]:
 
 
 def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[str]:
-    """Run jobs at the same time. Return why each failed, or "", and leave no process behind."""
+    """Run jobs at the same time, and leave no process behind. Return the failure of each job, or ""."""
     given_up = Event()
     with ThreadPoolExecutor(len(jobs)) as pool:
         try:
@@ -105,12 +105,12 @@ def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[str]:
 
 
 def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
-    """Run a job for `seconds` at most, or until `given_up` is set; return why it failed, or ""."""
+    """Run a job for `seconds` at most, or until `given_up` is set. Return its failure, or ""."""
     job.folder.mkdir(parents=True, exist_ok=True)
     held, deadline = held_port(), clock.monotonic() + seconds
     started: list[subprocess.Popen[bytes]] = []
     try:
-        for rank in range(1 if job.program.alone else job.world):  # if a process does not start, end those before
+        for rank in range(1 if job.program.alone else job.world):  # if one does not start, end those that did
             with (job.folder / f"output-{rank}.txt").open("wb") as output:
                 process = subprocess.Popen(
                     [sys.executable, *job.program.words[job.world > 1]],
@@ -135,7 +135,7 @@ def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
 
 
 def written(folder: Path) -> list[tuple[str, str | None]]:
-    """Return the paths that a run wrote while training, each with a copy of the former file, if any."""
+    """Return the paths that a run wrote while training, each with the path of a copy of the old file, or None."""
     noted = folder / "saved.txt"
     return [json.loads(line) for line in noted.read_text("utf-8").splitlines()] if noted.exists() else []
 
@@ -155,7 +155,7 @@ def put_back(folder: Path) -> None:
 
 
 def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, given_up: Event) -> str:
-    """Wait until all processes end, but not long after the first has ended. Return why the job failed, or ""."""
+    """Wait until all processes end, but only briefly if all wrote their last event. Return the failure, or ""."""
     patience: float | None = None
     still = Stillness(job.folder)
     while not given_up.is_set():
@@ -203,7 +203,7 @@ def _why(job: Job, rank: int, code: int | None) -> str:
 
 
 def uneven(ranks: list[Rank], *, stand_still: bool) -> str:
-    """Return how the ranks' numbers of steps differ in a run that failed or stands still, or ""."""
+    """Return a message if ranks took unequal numbers of steps before their run failed or stood still, else ""."""
     backwards = [sum(1 for _ in rank.of("backward")) for rank in ranks]
     if len(set(backwards)) < 2:
         return ""
@@ -230,7 +230,7 @@ class Stillness:
         self._folder, self._size, self._since = folder, -1, 0.0
 
     def uneven(self) -> str:
-        """If no event was written for some time, return how the ranks' numbers of steps differ, otherwise ""."""
+        """Return a message if no event was written for some time and the numbers of steps are unequal, else ""."""
         size, now = sum(path.stat().st_size for path in self._folder.glob("*.jsonl")), clock.monotonic()
         if size != self._size:
             self._size, self._since = size, now

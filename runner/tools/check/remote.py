@@ -32,7 +32,7 @@ def main(folder: str) -> None:
 
 
 def _end_without_reader(folder: Path) -> None:
-    """Wait until nobody reads the output, as the requester has gone; then end this process and its children."""
+    """Wait until the requester no longer reads the output. Then remove the folder, and end the check's processes."""
     output = select.poll()
     output.register(1, 0)  # errors and hang-ups are always reported
     output.poll()

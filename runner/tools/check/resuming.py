@@ -29,8 +29,8 @@ def check_resume(
 ) -> Verdict:
     """Check that a killed and restarted training continues like an uninterrupted one.
 
-    `again` are extra arguments for the restart, `seconds` limits each run, and `choose(first, last)` picks the step
-    before which to kill the training.
+    `again` lists extra arguments for the restart. `seconds` limits each run. The training is killed before the step
+    that `choose(first, last)` returns.
     """
     verdict = Verdict()
     settings = {"KIT_CHECK_STEPS": str(_MOST_STEPS), **program.settings, "KIT_CHECK_STEPS_HARD": "1"}
@@ -80,7 +80,10 @@ def check_resume(
 
 
 def saves_again(rank: Rank, saves: list[int]) -> int:
-    """Return the last step at which the training can be killed so that another save and another epoch follow."""
+    """Return the step of the last save or of the last change of epoch, whichever is earlier.
+
+    If the training is killed before this step, another save and another epoch follow.
+    """
     begun = [training.first_step for training in rank.loaders if training.trains]
     return min([saves[-1], *begun[1:][-1:]])
 
@@ -92,7 +95,7 @@ def _processes(count: int) -> str:
 def _judge(
     whole: list[Rank], again: list[Rank], before: Rank, files: set[str], failure: str, count: int, verdict: Verdict
 ) -> None:
-    """Compare a restarted training with the uninterrupted one; `files` were written by the killed run."""
+    """Compare a restarted training with the uninterrupted one. `files` were written by the killed run."""
     loads = again[0].of("loaded") if again else iter(())
     saved, loaded = before.first("saved"), next((event for event in loads if event["path"] in files), None)
     place: Place = (loaded or saved or {"place": []})["place"]
@@ -189,7 +192,7 @@ def _samples(whole: list[Rank], again: list[Rank], start: int) -> tuple[str, _Ap
 
 
 def _passed_over(training: Pass) -> int:
-    """Return how many samples a program fetched from its loader only to skip them."""
+    """Return the number of samples that a program fetched from its loader only to skip them."""
     if training.again or training.is_skipped:
         return 0
     passed = [*takewhile(lambda batch: not batch.uses, training.batches)]
@@ -201,7 +204,7 @@ def _name(sample: Sample) -> Hashable:
 
 
 def _split(passes: list[Pass], epoch: int, start: int) -> tuple[list[Hashable], list[Hashable]]:
-    """Return the samples of an epoch before a step, and those from the step on."""
+    """Split the samples of an epoch into those before a step, and those from the step on."""
     lengths = [after.first_step - before.first_step for before, after in pairwise(passes)]
     training = passes[epoch]
     steps = lengths[epoch] if epoch < len(lengths) else next(iter(lengths), len(training.batches))
@@ -214,7 +217,7 @@ def _split(passes: list[Pass], epoch: int, start: int) -> tuple[list[Hashable], 
 
 
 def _samples_by_hand(whole: Rank, again: Rank, start: int) -> tuple[str, _Apart] | None:
-    """Compare the first batch after the restart by content, since the training has no loader."""
+    """Compare the first batch after the restart by content, in a training without a loader."""
     ours, theirs = _by_step(whole), _by_step(again)
     wanted, given = ours.get(start), theirs.get(0)
     if not wanted or not given or wanted == given:

@@ -30,7 +30,7 @@ def _around(path: Path, line: int) -> list[ast.stmt]:
 
 
 def epoch_loop(root: Path, place: Place) -> Place:
-    """Return the epoch loop around the iteration of a loader; `place` if there is none."""
+    """Return the epoch loop around the iteration of a loader. Returns `place` if there is none."""
     for depth, (file, line, function) in enumerate(place):
         loops = [node for node in _around(root / file, line) if isinstance(node, _LOOPS)]
         outer = [loop for loop in loops if depth or loop.lineno != line]
@@ -78,7 +78,7 @@ def divides(root: Path, place: Place) -> bool:
 
 
 def work_line(root: Path, place: Place) -> Place:
-    """Return where a program divides the work of a loop without a loader by the number of processes."""
+    """Return the line that divides a loop's work by the number of processes, in a training without a loader."""
 
     def names(around: list[ast.stmt]) -> Iterator[str]:
         return (name for loop in around if isinstance(loop, ast.For) for name in _names(loop.iter))
@@ -87,9 +87,9 @@ def work_line(root: Path, place: Place) -> Place:
 
 
 def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
-    """Return where a rank's samples are cut out: the nearest line that slices by rank.
+    """Return the line that selects a rank's share of the samples: the nearest line that slices by rank.
 
-    The search starts from a loader's first argument, or from the names in a loop without a loader.
+    The search starts from the first argument of a loader. Without a loader, it starts from the names in the loop.
     """
 
     def names(around: list[ast.stmt]) -> Iterator[str]:
@@ -104,7 +104,7 @@ def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
 def _origin(
     root: Path, place: Place, names: Callable[[list[ast.stmt]], Iterator[str]], kinds: tuple[type[ast.AST], ...]
 ) -> Place:
-    """Follow the names at a place back to a line that uses the rank in a node of `kinds`, such as a slice."""
+    """Follow the names at a place back to a line that has the rank and a node of one of `kinds`, such as a slice."""
     for file, line, function in place:
         around, tree = _around(root / file, line), _tree(root / file)
         ranks = _holders(tree)
@@ -120,7 +120,7 @@ def _origin(
 
 
 def iter_line(root: Path, place: Place) -> Place:
-    """Return where the `__iter__` that begins at a place slices samples by rank, or else hands them out."""
+    """Return the line that slices samples by rank in the `__iter__` at a place, else its last `return` or `yield`."""
     file, line, name = place[0]
     around, ranks = _around(root / file, line), _holders(_tree(root / file))
     if name != "__iter__" or not around or around[0].lineno != line:
@@ -132,7 +132,7 @@ def iter_line(root: Path, place: Place) -> Place:
 
 
 def figure_line(root: Path, place: Place, printed: Place) -> Place:
-    """Return where an evaluating function returns its figure to the function that prints it; else `printed`."""
+    """Return the line that returns a figure to the function that prints it. Returns `printed` if there is none."""
     for (file, line, function), caller in pairwise(place):
         parts = [part for scope in _around(root / file, line)[:1] for part in ast.walk(scope)]
         returns = [part.lineno for part in parts if isinstance(part, ast.Return)]
@@ -142,7 +142,7 @@ def figure_line(root: Path, place: Place, printed: Place) -> Place:
 
 
 def rate_line(root: Path, place: Place) -> Place:
-    """Return where a learning rate is multiplied by the number of processes."""
+    """Return the line that multiplies a learning rate by the number of processes."""
     text = ""
     for file, line, function in place:
         ranks, made = _holders(_tree(root / file)), _around(root / file, line)[-1:]
@@ -175,7 +175,10 @@ def _targets(node: ast.Assign | ast.AugAssign | ast.For) -> set[str]:
 
 
 def _definitions(tree: ast.AST, scope: ast.AST, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.AST]]:
-    """Yield the assignments of a name, or the results of a function of that name, with their scopes."""
+    """Yield the assignments of a name, with their scopes.
+
+    If the name has none, yield the results of functions of that name.
+    """
     for place in (scope, tree):
         given = [node for node in _inside(place) if isinstance(node, _GIVES) and name in _targets(node)]
         yield from ((node, node.iter if isinstance(node, ast.For) else node.value, place) for node in given)
@@ -199,7 +202,7 @@ def _inside(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _holders(tree: ast.AST, word: str = "rank") -> set[str]:
-    """Return the names that hold the rank or the number of processes; if `word` is `world_size`, only the latter."""
+    """Return the names that hold the rank or the number of processes. If `word` is `world_size`, leave out the rank."""
     names = {word, f"local_{word}", "world_size", "WORLD_SIZE", "world", "num_replicas", "nprocs", "n_procs"}
     for node in ast.walk(tree):
         text = ast.unparse(node.value).lower() if isinstance(node, ast.Assign) else ""
@@ -216,7 +219,7 @@ def _says_rank(value: ast.AST, ranks: set[str]) -> bool:
 
 
 def _pass_on(tree: ast.AST, name: str, ranks: set[str]) -> None:
-    """Add to `ranks` the parameters of function `name` to which callers pass the rank or the number of processes."""
+    """Add parameters of the function `name` to `ranks` if callers pass the rank or the number of processes for them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             calls = [call for call in ast.walk(tree) if isinstance(call, ast.Call) and _last_name(call) == name]

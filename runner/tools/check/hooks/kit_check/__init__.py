@@ -36,7 +36,7 @@ _HOOKS = {
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules as Python would, and calls the function in `_HOOKS` for a module after its import."""
+    """Calls the function in `_HOOKS` for a module after the module's import. Python's other finders find modules."""
 
     def __init__(self):
         self.done = set()

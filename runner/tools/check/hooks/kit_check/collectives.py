@@ -39,7 +39,7 @@ def of_torch(torch):
         draws.seed_rank(torch, module.get_rank())
 
     def is_over(*args, **kwargs):
-        recorder.sum_up("destroy")  # before, since torch 2.3 with Gloo may hang in the function
+        recorder.sum_up("destroy")  # before the call, since torch 2.3 with Gloo may hang in it
 
     recorder.hook([module, distributed_c10d], "init_process_group", after=begun)
     recorder.hook([module, distributed_c10d], "destroy_process_group", is_over)

@@ -51,7 +51,7 @@ def _faster(real, began, speed):
 
 
 def of_python():
-    """Install hooks on random; make the program's clock faster if `KIT_CHECK_CLOCK` is set."""
+    """Install hooks on random. If `KIT_CHECK_CLOCK` is set, also make the program's clock faster."""
     if speed := float(os.environ.get("KIT_CHECK_CLOCK", "0")):
         for name in ("time", "monotonic", "perf_counter"):
             real = getattr(time, name)
@@ -94,7 +94,7 @@ def _folds(function):
 
 
 def of_datasets(module):
-    """Install hooks on the split of Hugging Face datasets."""
+    """Install hooks on `train_test_split` of Hugging Face datasets."""
     _watch([module.Dataset], "train_test_split", lambda result, *_: result["train"][:20])
 
 
@@ -120,7 +120,7 @@ def fingerprints():
 
 
 def seed_rank(torch, rank):
-    """Seed a process that learns its rank only from `init_process_group`, unless the program has set a seed."""
+    """Seed a process again if only `init_process_group` tells its rank. Seeds that the program has set are kept."""
     if "RANK" in os.environ and os.environ["RANK"] == str(rank):
         return
     if "torch" not in _seeded:

@@ -61,7 +61,10 @@ def _wrap(_, wrapper, *args, **kwargs):
 
 
 def _before(torch, module, args, kwargs):
-    """Record a model's inputs, in a replay after replacing them; return the inputs and the random generators' state."""
+    """Record a model's inputs. A replay replaces the inputs first.
+
+    Return the inputs, and a hash of the random generators' state.
+    """
     trains = module.training and torch.is_grad_enabled()
     if id(module) not in _known:
         _known[id(module)] = weakref.ref(module)
@@ -107,7 +110,7 @@ def _noise(torch):
 
 
 def _loops():
-    """Return the integer variables of the program's frames: the runner looks for an epoch counter among them."""
+    """Return the integer variables of the program's frames. The runner looks for an epoch counter among them."""
     counters, frame = {}, sys._getframe(2)
     while frame is not None:
         if recorder.is_own(frame.f_code.co_filename):
@@ -142,7 +145,7 @@ def _describe(module, trains):
 
 
 def _cuts(parameter):
-    """Return along how many dimensions of the device mesh a DTensor is sharded. FSDP alone shards along one."""
+    """Return the number of device-mesh dimensions along which a DTensor is sharded. With FSDP alone, it is one."""
     return sum(not placement.is_replicate() for placement in getattr(parameter, "placements", ()))
 
 

@@ -136,7 +136,7 @@ class Pass:
         return batch
 
     def rows_of(self, tensors):
-        """Return which rows of the last batch are in a model's input tensors; None if all are, or if unknown."""
+        """Return the rows of the last batch that enter a model. Returns None if all rows enter, or if unknown."""
         for given in tensors:
             if given.dim() and 0 < len(given) < self.rows:
                 own = sample_rows.hashes([given], len(given))
@@ -179,7 +179,10 @@ class Pass:
         state.current = None
 
     def _rest(self):
-        """Return the indices of the samples that were not fetched; None if there are too many, or one is missing."""
+        """Return the indices of the samples that were not fetched.
+
+        Returns None if there are too many indices, or if one is missing.
+        """
         indices = []
         for index in [*_indices.get(self._inner, ()), *self._inner._sampler_iter]:
             if index is None or (isinstance(index, list) and None in index):
@@ -211,7 +214,7 @@ def _length(loader):
 
 
 def _place_of(sampler):
-    """Return where the program defines the sampler's `__iter__`, otherwise where it creates the sampler."""
+    """Return the place of the sampler's `__iter__` if the program defines it, else the place that makes the sampler."""
     code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
     if code is not None and recorder.is_own(code.co_filename):
         return [recorder.line(code.co_filename, code.co_firstlineno, code.co_name)]
@@ -222,13 +225,13 @@ def _place_of(sampler):
 
 
 def _take_up(key):
-    """Count a loader's latest pass once. Callers leave out passes that only look at the first batch."""
+    """Count the latest pass over a loader, at most once. Passes that only look at the first batch are not counted."""
     if _begun.pop(key, None) is not None:
         _taken_up[key] = _taken_up.get(key, 0) + 1
 
 
 def _among_loaders_of_a_place(key, loader):
-    """Return a loader's index among the live loaders that the same line made, as accelerator.prepare(a, b) does."""
+    """Return a loader's index among the live loaders that one line made, as accelerator.prepare(a, b) does."""
     slots = _alive.setdefault(key, [])
     own = next((at for at, slot in enumerate(slots) if slot() is loader), None)
     if own is None:
@@ -238,7 +241,7 @@ def _among_loaders_of_a_place(key, loader):
 
 
 def _base(dataset, index):
-    """Return the data set below all subsets, and the sample's index there."""
+    """Unwrap nested subsets. Return the innermost data set, and the index of the sample in it."""
     while hasattr(dataset, "indices") and hasattr(dataset, "dataset") and not callable(dataset.indices):
         index = dataset.indices[index] if len(dataset.indices) else index
         dataset = dataset.dataset

@@ -32,7 +32,7 @@ class Recorder:
         self._is_own = {}
 
     def begin(self):
-        """Open the event file, and have `end` called even if the process ends by `os._exit`."""
+        """Open the event file. `end` will be called even if the process ends by `os._exit`."""
         self._pid = os.getpid()
         started = os.environ.pop("KIT_CHECK_RANK", None)  # removed, so that children name their files by pid
         name = f"{self._pid}.jsonl" if started is None else f"rank-{started}.jsonl"
@@ -89,7 +89,7 @@ class Recorder:
 
     @contextmanager
     def guarded(self):
-        """Record an exception of the observer, once for each text, and let the program continue."""
+        """Record an exception of the observer, and let the program continue. Equal exceptions are recorded once."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - the program must continue
@@ -125,7 +125,7 @@ class Recorder:
         return self._is_own[file]
 
     def line(self, file, number, function):
-        """Return one frame: [file below the root, line, function]."""
+        """Return one frame: [file relative to the root, line, function]."""
         return [os.path.relpath(os.path.abspath(file), self.root), number, function]
 
     def place(self, made=None):

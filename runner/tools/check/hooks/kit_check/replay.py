@@ -1,7 +1,7 @@
 """Keep each rank's first batches, weights and gradients, and let one process train on the batches of all ranks.
 
-With `KIT_CHECK_MODE=replay`, a loader yields the batches of all ranks joined into one. Ranks that train correctly get
-the gradient that one process computes for this large batch, in direction and scale.
+With `KIT_CHECK_MODE=replay`, a loader yields the batches of all ranks joined into one. If the ranks train correctly,
+their gradient equals the gradient of one process for this large batch, in direction and scale.
 """
 
 import functools
@@ -27,7 +27,7 @@ _reversed = os.environ.get("KIT_CHECK_REVERSED") == "1"
 
 
 def of_torch(torch):
-    """In a replay, load what the ranks kept. Remove dropout and other noise if `KIT_CHECK_QUIET` is set."""
+    """In a replay, load the files that the ranks saved. If `KIT_CHECK_QUIET` is set, remove dropout and other noise."""
     if recorder.mode == "replay":
         folder = os.environ["KIT_CHECK_KEPT"]
         while os.path.exists(path := os.path.join(folder, f"kept-{len(_ranks)}.pt")):
@@ -40,7 +40,10 @@ def of_torch(torch):
 
 
 def _shared(function):
-    """Wrap a random function: keep draws outside of models (latent codes); in a replay, return the ranks' draws."""
+    """Wrap a random function. Draws outside of models, such as latent codes, are kept.
+
+    In a replay, return the draws of the ranks instead.
+    """
 
     @functools.wraps(function)
     def drawn(*args, **kwargs):
@@ -126,7 +129,7 @@ def keep_weights():
 
 
 def keep_step(kept):
-    """Keep the gradients of a step; in a replay, compare them with the ranks'."""
+    """Keep the gradients of a step. In a replay, compare them with the ranks' gradients instead."""
     if recorder.mode == "replay":
         _compare(kept)
     elif _keeps():
@@ -134,13 +137,13 @@ def keep_step(kept):
 
 
 def rates(step):
-    """Return the ranks' learning rates at a step; None if their first gradient differs from this process's."""
+    """Return the ranks' learning rates at a step. Returns None if their first gradient differs from this process's."""
     alike = _given.get("alike") and all(step < len(rank["steps"]) for rank in _ranks)
     return _ranks[0]["steps"][step]["rates"] if alike else None
 
 
 def begin(key):
-    """Start keeping the batches of another pass over a loader."""
+    """Start keeping the batches of a new pass over a loader."""
     _passes.setdefault(key, []).append([])
 
 
@@ -158,20 +161,20 @@ class _Batch:
 
 
 def use_rows(key, places):
-    """Record which rows of a loader's last batch were used: some programs slice a rank's part out of each batch."""
+    """Record the used rows of a loader's last batch, since some programs select a rank's rows from each batch."""
     for batch in _passes[key][-1][-1:]:
         batch.rows.update(places)
 
 
 def use_batches():
-    """Count a forward pass on each loader's last batch: in some programs, a rank skips the other ranks' batches."""
+    """Count a forward pass on each loader's last batch. The counts show which batches a rank leaves to others."""
     for passes in _passes.values():
         for batch in passes[-1][-1:]:
             batch.uses += 1
 
 
 def _taken(batches):
-    """Return the used batches of a pass. If batches were fetched ahead, return all, since their uses are unknown."""
+    """Return the used batches of a pass. Returns all if they were fetched ahead, since their uses are then unknown."""
     used = [batch for batch in batches if batch.uses]
     skips = 1 < len(used) < len(batches) - 1 and all(batch.uses < 2 for batch in used)
     return [
@@ -191,19 +194,19 @@ def _cut(batch, index, places):
 
 
 def keep_arguments(args, kwargs):
-    """Keep inputs of a model that came from no loader."""
+    """Keep model inputs that came from no loader."""
     if _keeps():
         _kept["arguments"].append(_copied((args, kwargs)))
 
 
 def keep_target(target):
-    """Keep a loss's target that came from no loader."""
+    """Keep a loss target that came from no loader."""
     if _keeps():
         _kept["targets"].append(_copied(target))
 
 
 def save():
-    """Write everything kept to a file, once."""
+    """Write the kept data to a file, once."""
     global _saved
     if _saved or not _kept["steps"]:
         return
@@ -221,7 +224,10 @@ def save():
 
 
 def path():
-    """Record how far the weights after the kept steps are from rank 0's, relative to how far rank 0's moved."""
+    """Record the distance between this process's weights and rank 0's after the kept steps.
+
+    It is relative to the distance that rank 0's weights moved.
+    """
     import torch
 
     if recorder.mode != "replay" or not _loaded or not _ranks or not _ranks[0]["after"]:
@@ -236,7 +242,10 @@ def path():
 
 
 def is_gradient(tensor):
-    """Return whether a tensor shares memory with a parameter's gradient; None if unknown, or after the kept steps."""
+    """Return whether a tensor shares memory with a parameter's gradient.
+
+    Returns None if unknown, or after the kept steps.
+    """
     if tensor is None or state.steps >= state.kept:
         return None
     try:
@@ -247,7 +256,7 @@ def is_gradient(tensor):
 
 
 def load_weights(torch):
-    """Set the weights, once, to those of rank 0 before its first step."""
+    """On the first call, set the weights to those that rank 0 had before its first step."""
     global _loaded
     if _loaded or not _ranks:
         return
@@ -262,7 +271,7 @@ def load_weights(torch):
 
 
 def batches(key):
-    """Return the ranks' next pass over a loader, as lists of one batch per rank; None if the ranks kept no pass."""
+    """Return the ranks' next pass over a loader: lists of batches to join. Returns None if a rank kept no pass."""
     if not _ranks or any(key not in rank["batches"] for rank in _ranks):
         return None
     number = _given.get(key, 0)
@@ -307,7 +316,10 @@ def _joined(values):
 
 
 def _parts(kind):
-    """Return the ranks' next `arguments` or `targets`; None if a loader delivers them, or the ranks kept none."""
+    """Return the ranks' next `arguments` or `targets`.
+
+    Returns None if a loader delivers them, or if a rank kept no more.
+    """
     if state.current is not None or not _ranks or not _ranks[0][kind]:
         return None
     number = _given.get(kind, 0)
@@ -321,16 +333,16 @@ def _parts(kind):
 
 
 def arguments(args, kwargs):
-    """Replace a model's inputs that come from no loader by the joined inputs of all ranks."""
+    """Replace a model's inputs by the joined inputs of all ranks, unless a loader delivers the inputs."""
     parts = _parts("arguments")
     joined = (args, kwargs) if parts is None else _joined(parts)
-    # If the joined rows are the program's own, keep the program's order, in which its targets are.
+    # If the joined rows are the program's own, keep the program's order, which its targets share.
     _given["own"] = parts is None or _rows(joined) == _rows((args, kwargs))
     return (args, kwargs) if _given["own"] else joined
 
 
 def target(input, target):
-    """Replace a loss's target that comes from no loader by the joined targets of all ranks."""
+    """Replace a loss's target by the joined targets of all ranks, unless a loader delivers the target."""
     parts = _parts("targets")
     return target if parts is None or _given.get("own") else _joined(parts)
 
@@ -381,7 +393,7 @@ def _compare(kept):
 
 
 def _weights_of(torch, parts, whole):
-    """Return the weights with which the rows of `parts` best sum to `whole`, and the relative remainder."""
+    """Fit `whole` by a weighted sum of the rows of `parts`. Return the weights and the relative remainder."""
     found = torch.linalg.lstsq(parts.T, whole.unsqueeze(1), driver="gelsd").solution.squeeze(1)
     size = float(whole.norm())
     return found.tolist(), float((found @ parts - whole).norm()) / size if size else None

@@ -53,7 +53,7 @@ def hashes(tensors, rows):
 
 
 def found_in(whole, part):
-    """Return where the hashes `part` are in `whole`, as a slice, a stride, or single rows; None if ambiguous."""
+    """Return the places of the hashes `part` in `whole`: a slice, a stride, or single rows. Returns None if unsure."""
     size, stride = len(part), len(whole) // len(part)
     slices = [slice(start, start + size) for start in range(len(whole) - size + 1)]
     slices += [slice(start, None, stride) for start in range(stride)]

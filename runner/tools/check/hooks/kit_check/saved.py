@@ -1,7 +1,7 @@
-"""Record the files that a program writes while training, and copy files before they are overwritten.
+"""Record the files that a program writes while training, and copy old files before the program overwrites them.
 
-The runner can then restore the files, so that no later run resumes from them. Files written before an optimizer
-exists, such as downloaded data, are not recorded.
+The runner can then restore the old files, so that no later run resumes from a checkpoint. Files written before an
+optimizer exists, such as downloaded data, are not recorded.
 """
 
 import json
@@ -21,7 +21,7 @@ _read = {"size": 0, "paths": set()}
 
 
 def of_torch(torch):
-    """Install hooks on torch.save, torch.load, and Python's changes of files and folders."""
+    """Install hooks on torch.save, torch.load, and Python's audit events for files and folders."""
     owners = [torch, torch.serialization]
     recorder.hook(owners, "save", lambda obj, f, *args, **kwargs: _checkpoint(_path(f)))
     recorder.hook(owners, "load", _load)

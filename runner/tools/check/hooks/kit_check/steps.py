@@ -167,14 +167,14 @@ def _keep(optimizer):
 
 
 def _kept_by(optimizer, parameters):
-    """Return hashes of the state that a training needs to resume, besides its weights."""
+    """Return hashes of the optimizer's state and the random generators' states, which a training needs to resume."""
     states = [optimizer.state.get(parameter, {}) for parameter in parameters]
     tensors = [kept[key] for kept in states for key in sorted(kept) if hasattr(kept[key], "numel")]
     return {"state": _fingerprint(tensors), **draws.fingerprints()}
 
 
 def _fingerprint(tensors):
-    """Return a hash of tensors; None once hashing has taken more than a tenth of the time."""
+    """Return a hash of tensors. Returns None in later steps if hashing has taken more than a tenth of the time."""
     began = recorder.clock()
     if state.steps >= _HASHED and not recorder.is_whole and _clock["hashing"] > 0.1 * (began - _clock["began"]):
         return None
