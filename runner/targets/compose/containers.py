@@ -31,7 +31,7 @@ LATE_SECONDS = 5.0
 
 
 class ContainerNode(FollowedNode):
-    """One node's container; a thread copies its output byte for byte and waits for its end."""
+    """Container of one node. A thread copies the container's output byte for byte and waits for its end."""
 
     _container: Container
     _output: BinaryIO
@@ -42,13 +42,13 @@ class ContainerNode(FollowedNode):
         self.begin()
 
     def stop(self, grace_seconds: float) -> None:
-        """End the container without waiting; the engine kills it after the grace period."""
+        """End the container without waiting. The engine kills it after the grace period."""
         if self.is_begun and not self.ended:
             self.stopped = True
             threading.Thread(target=self._stop, args=(round(grace_seconds),), daemon=True).start()
 
     def idle(self) -> NodeView | None:
-        """Return why nothing runs in the container; None if something may run."""
+        """Return why no process runs in the container. Returns None if a process may run."""
         if not self.is_begun:
             return NodeView(self.number, idle="its container does not exist yet")
         try:
@@ -59,7 +59,7 @@ class ContainerNode(FollowedNode):
         return None if status == "running" else NodeView(self.number, idle=f"its container is {status}")
 
     def look(self, *, abort: bool) -> NodeView:
-        """Return a view of the processes inside, by a thread: the engine may wait forever for a hanging container."""
+        """Inspect the container's processes in a thread. If the container hangs, the engine may wait forever."""
         found = [NodeView(self.number, trouble=f"no process starts in its container within {node_view.SECONDS:g} s")]
 
         def run_inside() -> None:
@@ -75,7 +75,7 @@ class ContainerNode(FollowedNode):
         return found[-1]
 
     def follow(self) -> NodeExit:
-        """Copy all output; return how the container ended, without code and signal if it was removed."""
+        """Copy all output. Returns how the container ended. Exit code and signal are None if it was removed."""
         state: dict[str, Any] = {}
         try:
             for chunk in self._container.logs(stream=True, follow=True):
@@ -95,7 +95,7 @@ class ContainerNode(FollowedNode):
             self._container.stop(timeout=seconds)
 
     def _write(self, data: bytes) -> None:
-        """Write output; drop output after a failed write, so that `follow` still notices the container's end."""
+        """Write output. If a write fails, drop the rest, so that `follow` still notices the container's end."""
         if self.failure:
             return
         try:
@@ -119,8 +119,8 @@ def of_project(client: DockerClient, project: str) -> dict[str, Container]:
 def remove_all(client: DockerClient, project: str, late_seconds: float = 0.0) -> None:
     """Remove the containers and networks of a Compose project.
 
-    Raises OSError if the engine refuses to remove an object, after removing the others. Another process may do the same
-    meanwhile. The engine may still create containers for a killed Compose, so search for `late_seconds`.
+    If the engine refuses to remove an object, remove the others and raise OSError. Another process may remove the same
+    objects meanwhile. If Compose was killed, the engine may still create containers, so search for `late_seconds`.
     """
     began = clock.monotonic()
     while True:
@@ -160,7 +160,7 @@ def removing(client: DockerClient, name: str) -> Iterator[None]:
 
 
 def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> None:
-    """Remove an object that exists or appears before time `late`; if the engine is busy, retry until time `until`."""
+    """Remove an object. If there is none, look again until time `late`. If the engine is busy, retry until `until`."""
     from docker.errors import APIError, NotFound
 
     while True:

@@ -29,7 +29,7 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @cache
 def reach() -> DockerClient:
-    """Connect to the engine that the docker command uses. Raises RequestError if it does not answer."""
+    """Connect to the engine that the docker command uses. Raises RequestError if the engine does not answer."""
     import docker  # importing docker is slow
     from docker.errors import DockerException
 
@@ -49,7 +49,7 @@ def reach() -> DockerClient:
 
 
 def _connect_once(host: str | None) -> None:
-    """Try to connect to a Unix socket: docker's client would leak its own socket if nothing listens."""
+    """Raise OSError if the host is a Unix socket at which nothing listens: docker's client would leak a socket."""
     from docker.utils import parse_host
 
     address = urlsplit(parse_host(host))
@@ -60,7 +60,7 @@ def _connect_once(host: str | None) -> None:
 
 
 def check_here(client: DockerClient) -> None:
-    """Raise RequestError if the engine is on another machine, because it would mount that machine's folders."""
+    """Raise RequestError if the engine is on another machine: containers would mount that machine's folders."""
     host = urlsplit(client.api.base_url)
     if host.scheme in ("http", "https") and host.hostname not in ("localhost", "127.0.0.1", "::1", "localunixsocket"):
         raise RequestError(f"the engine on {host.hostname} cannot mount this machine's folders: start the run there")
@@ -97,7 +97,7 @@ def check_sizes(shm_size: str, memory: str, processes: int) -> None:
 
 @cache
 def check_gpus(client: DockerClient) -> None:
-    """Raise RequestError if the engine, asked to start a container with a GPU, has no GPU driver."""
+    """Ask the engine to start a container with a GPU. Raises RequestError if the engine has no GPU driver."""
     from docker.errors import APIError
     from docker.types import DeviceRequest
 
@@ -126,7 +126,7 @@ def check_architecture(client: DockerClient, image: dict[str, Any], name: str) -
 
 
 def find_image(client: DockerClient, name: str) -> Image | None:
-    """Return the engine's image of this name or id, or None; pull nothing."""
+    """Return the image of this name or id, or None if the engine does not have it. Pulls no image."""
     from docker.errors import ImageNotFound, NullResource
 
     try:
@@ -136,20 +136,20 @@ def find_image(client: DockerClient, name: str) -> Image | None:
 
 
 def search_path(client: DockerClient, image: str) -> str:
-    """Return the PYTHONPATH that an image sets; empty if it sets none."""
+    """Return the PYTHONPATH that an image sets, or "" if it sets none."""
     found = find_image(client, image)
     words = (found.attrs["Config"]["Env"] if found else None) or []
     return next((word.partition("=")[2] for word in words if word.startswith("PYTHONPATH=")), "")
 
 
 def is_rootless(client: DockerClient) -> bool:
-    """Return whether the engine is rootless, so that a container's root is the engine's user."""
+    """Return whether the engine is rootless. If so, root in a container is the user who runs the engine."""
     return any("rootless" in option for option in client.info().get("SecurityOptions") or [])
 
 
 @contextmanager
 def asked() -> Iterator[None]:
-    """Turn an error of the engine, or a broken connection to it, into a RequestError."""
+    """Raise RequestError if the engine reports an error or the connection to it breaks."""
     from docker.errors import DockerException
 
     try:

@@ -36,10 +36,11 @@ MOUNTED = ("data", "results")
 
 
 def ready(client: DockerClient, run: Run, say: Callable[[str], None], chosen: str = "") -> dict[str, Any]:
-    """Return a description of a run's image, after building the image if necessary.
+    """Return a description of a run's image. Builds the image first if necessary.
 
-    A `chosen` image is used without comparison, because runs report the hash of their programs. The project's own image
-    is rebuilt if it differs from this checkout. Raises RequestError if the image of KIT_IMAGE differs or is missing.
+    A `chosen` image is not compared with this checkout, because runs report the hash of their programs. The project's
+    own image is built if it is missing or differs. Raises RequestError if a `chosen` image is missing, or if the image
+    of KIT_IMAGE is missing or differs.
     """
     named = chosen or os.environ.get("KIT_IMAGE")
     name = named or image_of(run.experiment.settings.image, run.device)
@@ -73,7 +74,6 @@ def _build(settings: Settings, device: str, name: str) -> None:
 
 
 def _revision(root: Path) -> dict[str, str]:
-    """Return the project's commit and date as build arguments."""
     code, _ = describe_repository(root)
     repository = git.find(root) if code.get("dirty") is not None else None
     if repository is None:
@@ -96,10 +96,10 @@ def _differs(client: DockerClient, image: Image, run: Run) -> str:
 
 
 def _compare(copy: IO[bytes], run: Run) -> str:
-    """Return how an image's copy of the project differs from the checkout, or "".
+    """Return how an image's copy of the project differs from the checkout, or "" if it does not.
 
-    In the kit's own image, compare the lock file and the family's programs. In other images, compare all files
-    outside mounted folders that the checkout also has.
+    In the kit's own image, compare the lock file and the family's programs. In other images, compare each file that
+    the image and the checkout both have, except in mounted folders.
     """
     root, program = run.experiment.root, run.cell.program
     with tarfile.open(fileobj=copy) as tar:
@@ -142,7 +142,7 @@ def _digest(image: Image) -> str | None:
 
 
 def read_lock(root: Path) -> dict[str, str]:
-    """Return the locked image of each build argument. Raises RequestError if an image is missing."""
+    """Return the base image of each build argument, from the lock file. Raises RequestError if an image is missing."""
     path = root / BASE_LOCK
     try:
         lines = path.read_text("utf-8").splitlines()

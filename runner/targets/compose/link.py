@@ -1,6 +1,6 @@
 """Slow down the network between nodes by limiting the sending rate of each container.
 
-A helper container in each node's network namespace sets the limit, because the nodes' containers may not.
+A helper container in each node's network namespace sets the limit, because the nodes' containers may not set it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SMALLEST_BURST = 65_536
 
 
 def parse_link(text: str) -> int:
-    """Parse a rate such as `100mbit` into bits per second; 0 if empty. Raises RequestError if invalid."""
+    """Return a rate such as `100mbit` in bits per second. Returns 0 if empty. Raises RequestError if invalid."""
     found = _RATE.fullmatch(text)
     bits = round(float(found[1]) * _UNITS[found[2]]) if found else 0
     if text and not _SLOWEST <= bits <= _FASTEST:
@@ -48,16 +48,16 @@ def parse_link(text: str) -> int:
 
 
 def words_of(bits_per_second: int) -> list[str]:
-    """Return the arguments of `shape.py`: bytes per second, bytes of the bucket, bytes of the queue."""
+    """Return the arguments of `shape.py`: bytes per second, bytes of the bucket and bytes of the queue."""
     rate = bits_per_second // 8
     burst = max(_SMALLEST_BURST, round(rate * _BUCKET_SECONDS))
     return [str(rate), str(burst), str(burst + round(rate * _WAIT_SECONDS))]
 
 
 def slow_down(client: DockerClient, project: str, containers: Iterable[Container], bits_per_second: int) -> None:
-    """Limit the sending rate of a run's containers, and pause them meanwhile so that nothing runs without the limit.
+    """Limit the sending rate of a run's containers. They are paused meanwhile, so that nothing runs without the limit.
 
-    Raises OSError if the engine or the kernel refuses.
+    Raises OSError if the engine or the kernel refuses a request.
     """
     paused: list[Container] = []
     words = words_of(bits_per_second)
@@ -73,7 +73,7 @@ def slow_down(client: DockerClient, project: str, containers: Iterable[Container
 
 
 def pause(container: Container) -> None:
-    """Pause a container. Raises OSError if the engine cannot."""
+    """Pause a container. Raises OSError if the engine cannot pause it."""
     for left in reversed(range(_FREEZES)):
         try:
             container.pause()

@@ -21,7 +21,7 @@ _OBSERVER = "/kit-observer"
 
 
 def image_of(name: str, device: str) -> str:
-    """Return the tagged image name for a device; `name` comes from the settings, without a tag."""
+    """Return the tagged image name for a device. `name`, from the settings, has no tag."""
     return f"{name or KIT}:{STAGES[device]}"
 
 
@@ -46,9 +46,9 @@ def service(
 ) -> dict[str, Any]:
     """Return the service of a node, whose host name is `node<number>`.
 
-    `binds` maps paths in the container, with `:ro` if read-only, to folders of the host. `gpus` is a count or ids. NCCL
-    and data loaders need more /dev/shm than Docker's 64 MB. Memory or cores (averaged over 0.1 s) of 0 mean no limit.
-    The grace period exceeds the 30 s after which torchrun kills a worker.
+    `binds` maps paths in the container to folders of the host; read-only paths end with `:ro`. `gpus` is a count or a
+    list of ids. NCCL and data loaders need more /dev/shm than Docker's 64 MB. `memory` or `cpus` of 0 means no limit.
+    Cores are averaged over 0.1 s. The grace period exceeds the 30 s after which torchrun kills a worker.
     """
     network = variables_for("eth0") if nodes > 1 else {}
     variables = {**environment, **{name: value for name, value in network.items() if name not in environment}}
@@ -79,7 +79,7 @@ def service(
 
 
 def observed(described: dict[str, Any], search: str) -> dict[str, Any]:
-    """Add the observer of scripts to a service; `search` is the image's PYTHONPATH."""
+    """Add the observer of scripts to a service. `search` is the image's PYTHONPATH."""
     environment = described["environment"]
     found_first = variables(_OBSERVER, environment.get("PYTHONPATH") or literal(search))
     volumes = [*described["volumes"], _bind(f"../{COPY}", f"{_OBSERVER}{READ_ONLY}")]
@@ -100,7 +100,7 @@ def literal(text: str) -> str:
 
 
 def _bind(source: str, place: str) -> dict[str, Any]:
-    """Mount a folder, which must exist because a folder created by Docker would belong to root."""
+    """Return the mount of a folder. The folder must exist: if Docker created it, it would belong to root."""
     target = place.removesuffix(READ_ONLY)
     only = {"read_only": True} if target != place else {}
     return {"type": "bind", "source": source, "target": target, **only, "bind": {"create_host_path": False}}

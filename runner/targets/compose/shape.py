@@ -1,6 +1,6 @@
-"""Limit the sending rate of this network namespace; runs in a container, on Python 3.8 or later.
+"""Script that limits the sending rate of its network namespace. It runs in a container, on Python 3.8 or later.
 
-The limit is a token bucket (tc-tbf(8)), set by an rtnetlink(7) message because few images have `tc`.
+The limit is a token bucket (tc-tbf(8)). An rtnetlink(7) message sets it, because few images have `tc`.
 
 Sources: linux/rtnetlink.h, linux/pkt_sched.h, and net/sched/sch_tbf.c.
 """
@@ -20,7 +20,7 @@ _MTU = 1514
 
 
 def main() -> None:
-    """Apply the arguments: bytes per second, bytes of the bucket, bytes of the queue."""
+    """Limit the interfaces eth*. The arguments are bytes per second, bytes of the bucket and bytes of the queue."""
     rate, burst, limit = map(int, sys.argv[1:4])
     names = sorted(name for _, name in socket.if_nameindex() if name.startswith("eth"))
     if not names:
@@ -32,7 +32,7 @@ def main() -> None:
 def shape(index: int, rate: int, burst: int, limit: int) -> None:
     """Limit the sending rate of an interface to `rate` bytes per second.
 
-    `burst` bytes may leave at once; at most `limit` bytes wait. Raises OSError with the kernel's message.
+    At most `burst` bytes leave at once, and at most `limit` bytes wait. Raises OSError with the kernel's message.
     """
     no_peak = struct.pack("=BBHhHI", 0, 0, 0, 0, 0, 0)
     spec = struct.pack("=BBHhHI", 0, _ETHERNET, 0, 0, 0, min(rate, 0xFFFFFFFF))

@@ -58,7 +58,7 @@ mkdir -p {folders} && docker compose -f compose.yaml up"""
 
 @dataclass(frozen=True)
 class Options:
-    """The options of target compose; sizes are in Docker's notation."""
+    """Options of target compose. Sizes are written as in Docker, e.g. 512mb."""
 
     image: str = option("image of the containers, used as is; by default the project's, built if missing or outdated")
     memory: str = option("memory of each container, for example 8gb; 0 for no limit", "0")
@@ -79,14 +79,14 @@ class ComposeSpec(LaunchSpec):
     file: ClassVar[str] = "compose.yaml"
 
     def text(self, run_id: str = "") -> str:
-        """Return the compose file; `run_id` gives the project its name."""
+        """Return the compose file. `run_id`, if given, names the Compose project."""
         name = {"name": project_of(run_id)} if run_id else {}
         folders = " ".join(f"../raw/{node}" for node in self.services)
         return to_yaml({**name, "services": self.services}, _HEADER.format(folders=folders))
 
 
 class Compose(Target[ComposeSpec]):
-    """Runs containers with Docker Compose."""
+    """Target that runs containers with Docker Compose."""
 
     name: ClassVar[str] = "compose"
     summary: ClassVar[str] = "containers on this machine's Docker Engine; one for each node of the layout"
@@ -94,7 +94,7 @@ class Compose(Target[ComposeSpec]):
     Options: ClassVar[type] = Options
 
     def spec(self, run: Run) -> ComposeSpec:
-        """Return a compose file with one service per node. Raises RequestError for invalid options."""
+        """Return a compose file with one service per node. Raises RequestError if an option is invalid."""
         parse_link(self.options.link)
         layout = run.cell.layout
         root, program = str(run.experiment.root), run.cell.program
@@ -121,7 +121,7 @@ class Compose(Target[ComposeSpec]):
         return ComposeSpec(nodes, root, run.device, asdict(self.options), run=run, services=services)
 
     def preflight(self, spec: ComposeSpec) -> None:
-        """Check for a local engine, for Compose and, on cuda, for the engine's GPU driver."""
+        """Check the engine, Compose and the options' sizes. On cuda, also check the engine's GPU driver."""
         client = engine.reach()
         engine.check_here(client)
         engine.check_compose()
@@ -132,12 +132,12 @@ class Compose(Target[ComposeSpec]):
                 engine.check_gpus(client)
 
     def image(self, spec: ComposeSpec, say: Callable[[str], None]) -> dict[str, Any]:
-        """Return a description of the chosen image, or of the project's image, built if necessary."""
+        """Return a description of the chosen image, or else of the project's image, which is built if necessary."""
         with engine.asked():
             return images.ready(engine.reach(), spec.run, say, self.options.image)
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
-        """Return a handle whose `lines` create the containers, so that `stop` finds all of them."""
+        """Return a handle. Containers are created only in `lines`, so the caller can always `stop` and remove them."""
         return ComposeHandle(engine.reach(), spec, folder, parse_link(self.options.link))
 
     def once(
@@ -174,7 +174,7 @@ class Compose(Target[ComposeSpec]):
 
 
 class ComposeHandle(WorkersHandle):
-    """The containers of one run, and the files of their workers' output."""
+    """Handle of the containers of one run."""
 
     nodes: Sequence[ContainerNode]
 
@@ -227,7 +227,6 @@ class ComposeHandle(WorkersHandle):
             node.attach(containers[f"node{node.number}"], output)
 
     def _text(self, image: str) -> str:
-        """Return the saved compose file, with the observer if the run is observed."""
         spec = self._spec
         if is_observed(spec.run):
             bring(self._folder)
@@ -256,9 +255,10 @@ def _environment(variables: dict[str, str]) -> dict[str, str | None]:
 
 
 def _mounts(program: Program) -> dict[str, str]:
-    """Return the project folders to mount, by path in the container, with `:ro` if read-only.
+    """Return the project folders to mount. The keys are paths in the container, with `:ro` if read-only.
 
-    `data/` is read-only for the project's families, whose data are prepared. Other programs may fetch data into it.
+    `data/` is read-only for the project's families, because their data are prepared. Other programs may fetch data
+    into it.
     """
     sources = {f"{literal(place)}{READ_ONLY}": literal(place) for place in program.places}
     may_write = program.files and DATA not in program.places
@@ -281,7 +281,10 @@ def gpus_of(text: str, ids: list[list[str]]) -> list[list[str]]:
 
 
 def cpus_of(text: str, nodes: int) -> list[float]:
-    """Parse the cores of each node: one number for all nodes, or at least one number per node; 0 means no limit."""
+    """Return the cores of each node. An empty `text` gives 0, which means no limit.
+
+    `text` has one number for all nodes, or at least one per node. Raises RequestError if it is invalid.
+    """
     words = text.split(",")
     words = words * nodes if len(words) == 1 else words
     is_wrong = any(not _CPUS.fullmatch(word.strip()) or float(word) < _LEAST for word in words)

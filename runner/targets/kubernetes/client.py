@@ -1,7 +1,7 @@
 """Access to the Kubernetes cluster of the kubeconfig, through the official client.
 
-Requests are plain JSON to fixed paths, because the client's typed classes differ between versions, and discovery
-would take two more requests and a file in /tmp.
+Requests are plain JSON to fixed paths. The client's typed classes differ between its versions, and API discovery
+would need two more requests and a file in /tmp.
 """
 
 import json
@@ -32,7 +32,7 @@ _NOT_FOUND = 404
 
 
 class ClusterError(OSError):
-    """Failed request: `status` is the HTTP code, or 0 if the request never reached the cluster."""
+    """Failed request. `status` is the HTTP code of the answer, or 0 if there was no answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(one_line(message))
@@ -45,7 +45,7 @@ class ClusterError(OSError):
 
 
 class Cluster:
-    """Connections to one cluster, and the namespace of all its paths."""
+    """Client of one cluster, for the objects of one namespace."""
 
     def __init__(self, namespace: str = "", context: str = "") -> None:
         try:
@@ -62,7 +62,7 @@ class Cluster:
         self._client = dynamic.DynamicClient(client.ApiClient(self._settings), discoverer=lambda *_: None)
 
     def path(self, kind: str, name: str = "") -> str:
-        """Return the API path of a kind in the namespace, or of one object of this kind."""
+        """Return the API path of all objects of a kind. With `name`, return the path of this object."""
         namespace = quote(self.namespace, safe="")
         base = f"{PATHS.get(kind, '/api/v1')}/namespaces/{namespace}/{PLURALS.get(kind, kind)}"
         return f"{base}/{name}" if name else base
@@ -76,7 +76,7 @@ class Cluster:
         return self._ask("POST", path, query, body)
 
     def delete(self, path: str, **options: object) -> None:
-        """Delete an object unless it no longer exists."""
+        """Delete an object. Does nothing if it does not exist."""
         try:
             self._ask("DELETE", path, {}, {"kind": "DeleteOptions", "apiVersion": "v1", **options})
         except ClusterError as error:
@@ -84,12 +84,12 @@ class Cluster:
                 raise
 
     def stream(self, path: str, **query: object) -> Iterator[bytes]:
-        """Yield the bytes of a response until it ends; raise ClusterError after a minute without data."""
+        """Yield the bytes of a response until it ends. Raises ClusterError after a minute without data."""
         with self._refusals(), closing(self._send("GET", path, query, None, _QUIET_SECONDS)) as response:
             yield from response.stream(None, decode_content=False)
 
     def watch(self, path: str, **query: object) -> Iterator[dict[str, Any]]:
-        """Yield the changes to a list's objects, with `type` and `raw_object`, until the connection ends."""
+        """Yield the changes of the listed objects until the connection ends. A change has `type` and `raw_object`."""
         from kubernetes.watch import Watch
 
         def changes(**_: object) -> object:
@@ -142,7 +142,7 @@ class Cluster:
 
 
 def _load(settings: Any, context: str) -> str:
-    """Load the kubeconfig and return the context's namespace, or ""."""
+    """Load the kubeconfig into `settings`. Returns the context's namespace, or "" if it sets none."""
     from kubernetes import config
     from yaml import YAMLError
 

@@ -1,4 +1,4 @@
-"""Handles that watch a job and its pods, or also create and delete them."""
+"""Handles of a job: JobWatcher follows its pods, and JobHandle also creates and deletes objects."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -59,14 +59,14 @@ class JobWatcher(WorkersHandle):
         yield None
 
     def _end(self) -> None:
-        """Do nothing: the job's controller ends the other nodes."""
+        """Do nothing: if a node fails, the job's controller ends the other nodes."""
 
     def _finish(self) -> Iterator[Note | None]:
         yield from super()._said()
         self.stop()
 
     def _said(self) -> Iterator[Note]:
-        """Yield why nodes have not started; raise OSError if a node never will."""
+        """Yield notes on why nodes have not started. Raises OSError if a node will never start."""
         for pod in self.nodes:
             if pod.has_ended or pod.state.is_running:
                 pod.reason = None
@@ -82,7 +82,7 @@ class JobWatcher(WorkersHandle):
         yield from super()._said()
 
     def _has_ended(self) -> bool:
-        """Return whether the controller has marked the job as ended, or the job was deleted."""
+        """Return whether the job no longer exists or its controller has marked it as ended."""
         try:
             job = self._cluster.get(self._cluster.path(self._kind, self._name))
         except ClusterError as error:
@@ -141,7 +141,7 @@ class JobWatcher(WorkersHandle):
 class JobHandle(JobWatcher):
     """Create a run's objects, follow the job's pods and delete everything at the end.
 
-    The last of `documents` is the job. The cluster deletes the objects in `brought` with the job, their owner.
+    The last of `documents` is the job. The job owns the objects in `brought`, so the cluster deletes them with the job.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class JobHandle(JobWatcher):
         self._is_stopped = self._is_begun = self._is_removed = False
 
     def stop(self) -> None:
-        """End the pods, save their output until they have ended, and delete the job."""
+        """Delete the job and its pods. The pods' output is saved until they have ended."""
         with self._creating:  # otherwise a request in flight creates its object after the deletion
             self._is_stopped = True
         self._end()
@@ -177,7 +177,7 @@ class JobHandle(JobWatcher):
             self._create(document)
 
     def _create(self, document: Object) -> Object:
-        """Create an object unless the run was stopped. Retry until Trainer has noticed a new TrainingRuntime."""
+        """Create an object, unless the run was stopped. If Trainer has not noticed a new TrainingRuntime, retry."""
         until = clock.monotonic() + RUNTIME_SECONDS
         while True:
             with self._creating:
@@ -191,7 +191,7 @@ class JobHandle(JobWatcher):
             clock.sleep(POLL_SECONDS)
 
     def _finish(self) -> Iterator[Note | None]:
-        """Delete the job after its controller has noticed the end; before, the controller recreates pods."""
+        """Delete the job after its controller has marked it as ended. Earlier, the controller would recreate pods."""
         until = clock.monotonic() + VERDICT_SECONDS
         while not self._has_ended() and clock.monotonic() < until:
             yield None
@@ -200,7 +200,7 @@ class JobHandle(JobWatcher):
         yield from super()._finish()
 
     def _end(self) -> None:
-        """Delete the objects, save output until the pods end, and wait until they are deleted."""
+        """Delete the run's objects, save the pods' output until they end, and wait until the pods are deleted."""
         if self._is_begun and not self._is_removed:
             for pod in self.nodes:
                 pod.stopped = pod.stopped or not pod.has_ended
@@ -219,7 +219,10 @@ class JobHandle(JobWatcher):
         super().stop()
 
     def _delete(self) -> list[str]:
-        """Delete the job, and then its pods, which the job would recreate; return the pods' uids. Retry on errors."""
+        """Delete the run's objects, then the pods. Returns the pods' uids.
+
+        While the job exists, it recreates pods. If the objects cannot be deleted, retry.
+        """
         until, grace = clock.monotonic() + END_SECONDS, {"gracePeriodSeconds": round(GRACE_SECONDS)}
         while True:
             try:
@@ -238,9 +241,9 @@ class JobHandle(JobWatcher):
 
 
 def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFolder, nodes: int) -> None:
-    """Save the logs of a run's pods, delete its objects and wait until the pods are deleted.
+    """Save the logs of a run's pods, delete the run's objects and wait until the pods are deleted.
 
-    Raises OSError if the cluster does not answer, refuses or keeps the pods.
+    Raises OSError if the cluster does not answer, refuses a request, or still has pods when the wait ends.
     """
     found = pods_of(cluster, kinds[-1], name)
     for pod in found:
@@ -259,7 +262,10 @@ def delete_objects(cluster: Cluster, kinds: Sequence[str], name: str) -> None:
 
 
 def wait_for_none(cluster: Cluster, kind: str, name: str, known: list[str]) -> None:
-    """Wait until a job has no pods; delete pods that an operator recreates because it noticed the end late."""
+    """Wait until a job has no pods. Raises ClusterError if pods remain.
+
+    An operator that notices the end late recreates pods. So delete pods that are not `known`.
+    """
     until, settled = clock.monotonic() + END_SECONDS, 0.0
     while clock.monotonic() < until:
         with suppress(ClusterError):

@@ -1,8 +1,8 @@
 """Manifests of a run: a PyTorchJob of the training-operator, a TrainJob of Kubeflow Trainer, or a plain Indexed Job.
 
-Trainer creates a JobSet from the runtime's template, and sets torchrun's variables PET_* in the container `node`. The
-JobSet then creates an Indexed Job and a headless Service. Trainer's own runtimes set no torchrun command and no
-security context, so each job brings a runtime.
+For a TrainJob, Trainer creates a JobSet from the template in a TrainingRuntime, and sets torchrun's variables PET_* in
+the container `node`. The JobSet creates an Indexed Job and a headless Service. Trainer's own runtimes set no
+torchrun command and no security context, so each TrainJob gets its own runtime.
 
 Sources: training-operator v1.9 (PyTorchJob CRD, pkg/controller.v1/pytorch/envvar.go), Trainer v2.2.1
 (pkg/runtime/framework/plugins/torch and .../jobset, pkg/webhooks), JobSet v0.12.0 (pkg/webhooks, pkg/controllers), and
@@ -36,7 +36,7 @@ JOB_SUFFIX = "-node-0"
 COMES_TOO_SOON = "must be created before the TrainJob is created"
 """Phrase of Trainer's webhook for a TrainJob whose runtime is not in its cache, perhaps because it is new."""
 CONTAINERS = CONTAINER, TRAINER_CONTAINER = "pytorch", "node"
-"""Names of the container that the training-operator and Kubeflow Trainer require."""
+"""Names that the training-operator and Kubeflow Trainer require for the container."""
 USER = 1000
 RENDEZVOUS_SECONDS = 900
 """How long nodes wait for each other, since some may have to pull the image."""
@@ -55,7 +55,7 @@ _INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/j
 
 @dataclass(frozen=True)
 class Options:
-    """Options of target kubernetes; quantities are those of Kubernetes, e.g. 500m or 8Gi."""
+    """Options of target kubernetes. Quantities are written as in Kubernetes, e.g. 500m or 8Gi."""
 
     job: Literal["pytorchjob", "trainjob", "indexed"] = option(
         "kind of job: pytorchjob needs the training-operator (v1), trainjob Kubeflow Trainer (v2); "
@@ -81,7 +81,7 @@ class PodOptions(Options):
 
 
 def pytorchjob(run: Run, name: str, options: PodOptions) -> list[Object]:
-    """Return a PyTorchJob: a Master (node 0) and Workers; raise RequestError if the Workers' process counts differ."""
+    """Return a PyTorchJob: a Master (node 0) and Workers. Raises RequestError if Workers' process counts differ."""
     layout = run.cell.layout
     if len(set(layout.processes[1:])) > 1:
         raise RequestError(
@@ -102,7 +102,7 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[Object]:
 
 
 def indexed_job(run: Run, name: str, options: PodOptions) -> list[Object]:
-    """Return a headless Service, which resolves node 0, and a Job whose completion index is the node number."""
+    """Return a headless Service, for the DNS name of node 0, and a Job whose completion index is the node number."""
     nodes = run.cell.layout.nodes
     more = {"PET_NNODES": str(nodes), "PET_MASTER_ADDR": f"{name}-0.{name}", "PET_MASTER_PORT": str(MASTER_PORT)}
     spec = _indexed(run, more, options, CONTAINER)
@@ -117,8 +117,8 @@ def indexed_job(run: Run, name: str, options: PodOptions) -> list[Object]:
 def trainjob(run: Run, name: str, options: PodOptions) -> list[Object]:
     """Return a TrainingRuntime, which defines a node, and a TrainJob, which sets the number of nodes.
 
-    The command is in the runtime, because a TrainJob allows only 128 words. Only the inner Job has a time to live: if
-    the JobSet were deleted, Trainer would run a failed TrainJob again.
+    The command is in the runtime, because a command in a TrainJob may have at most 128 words. Only the inner Job has a
+    time to live: if a failed TrainJob lost its JobSet, Trainer would run the TrainJob again.
     """
     version, layout = f"{_API}/v1alpha1", run.cell.layout
     steps = {"labels": {f"{_API}/trainjob-ancestor-step": "trainer"}}
@@ -143,9 +143,9 @@ JOBS = tuple(kinds[-1] for kinds in OBJECTS.values())
 
 
 def name_of(experiment: str, layout: str, run_id: str = "") -> str:
-    """Return the name of a run's objects, a DNS label that is short enough for the names of pods.
+    """Return the name of a run's objects. It is a DNS label, short enough for pods' names that begin with it.
 
-    The end of the run's id makes the name unique.
+    If `run_id` is given, its last characters make the name unique.
     """
     suffix = f"-{run_id[-8:]}" if run_id else ""
     words = re.sub(r"[^a-z0-9]+", "-", f"{experiment}-{layout}".lower()).strip("-")
@@ -154,7 +154,7 @@ def name_of(experiment: str, layout: str, run_id: str = "") -> str:
 
 
 def pod_templates(document: Object) -> list[Object]:
-    """Return the pod templates in an object; only jobs and TrainingRuntimes have any."""
+    """Return the pod templates in an object. Returns [] if it has none."""
     spec = document.get("spec", {})
     if "pytorchReplicaSpecs" in spec:
         return [replica["template"] for replica in spec["pytorchReplicaSpecs"].values()]
@@ -180,7 +180,7 @@ def _times(options: PodOptions) -> dict[str, int]:
 
 
 def _indexed(run: Run, more: dict[str, str], options: PodOptions, container: str) -> Object:
-    """Return the spec of an Indexed Job whose pods look up their process count by index."""
+    """Return the spec of an Indexed Job. If process counts differ, each pod finds its count by its index."""
     processes = run.cell.layout.processes
     command = _command(run.cell, processes[0])
     if len(set(processes)) > 1:
@@ -199,7 +199,7 @@ def _command(cell: Cell, processes: int) -> list[str]:
 
 
 def _environment(run: Run) -> dict[str, str]:
-    """Return the variables of every pod, except those that the operator or the Job sets.
+    """Return the environment variables of every pod, without those that the operator or the Job sets.
 
     Ranks print to the pod's log, because files do not outlive the pod. For programs without the kit's events, torchrun
     prefixes each line with the rank (`PET_TEE`).
@@ -255,7 +255,7 @@ def _pod_template(
 
 
 def _container(name: str, base: Object, command: list[str], environment: dict[str, str], resources: Object) -> Object:
-    """Return a container, with `$` escaped, because Kubernetes expands `$(NAME)` to a variable and `$$` to `$`."""
+    """Return a container's spec. `$` is escaped: Kubernetes would replace `$(NAME)` by a variable, and `$$` by `$`."""
     literal = partial(re.sub, r"\$(?=[$(])", "$$")
     env = [{"name": key, "value": literal(value)} for key, value in environment.items()]
     return {"name": name, **base, "command": [*map(literal, command)], "env": env, "resources": resources}

@@ -21,11 +21,11 @@ _INIT = {"init-pytorch": "waits for the DNS name of node 0", "data": "prepares t
 _ROLES = {"master": 0, "worker": 1}
 _LONGEST = 400
 _MAKERS = {"TrainJob": (("TrainJob", ""), ("JobSet", ""), ("Job", JOB_SUFFIX))}
-"""Objects that create a job's pods, as kind and suffix to the job's name; by default only the job."""
+"""Objects that create a job's pods: kind, and suffix to the job's name. The default is only the job."""
 
 
 class Reason(NamedTuple):
-    """Reason why a pod has not started; the run fails once the same `key` has lasted for `seconds`."""
+    """Reason why a pod has not started. The run fails if the reason keeps the same `key` for `seconds`."""
 
     key: str
     text: str
@@ -33,7 +33,7 @@ class Reason(NamedTuple):
 
 
 class PodState:
-    """State of a pod, from its API object; false if there is no pod yet."""
+    """State of a pod, from its API object. It is false if there is no pod yet."""
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self._raw, metadata = raw, raw.get("metadata") or {}
@@ -45,7 +45,7 @@ class PodState:
         self.is_running = "running" in state
         self.terminated: dict[str, Any] = state.get("terminated") or {}
         self.has_ended = bool(self.terminated) or self._status.get("phase") in ("Failed", "Succeeded")
-        """Whether no container runs or will run again."""
+        """Whether no container runs, and none will run again."""
         self.due = _moment(metadata.get("deletionTimestamp"))
         """End of the grace period if the pod was deleted, else None."""
         finished, grace = _moment(self.terminated.get("finishedAt")), metadata.get("deletionGracePeriodSeconds") or 0
@@ -59,7 +59,7 @@ class PodState:
 
     @property
     def reason(self) -> Reason | None:
-        """Why the pod has not started; None if it runs, has ended or was just created."""
+        """Why the pod has not started. None if the pod runs, has ended, or has no reason yet."""
         if self._status.get("phase") not in (None, "Pending"):
             return None
         for condition in self._status.get("conditions") or []:
@@ -76,7 +76,7 @@ class PodState:
         return None
 
     def exit(self, node: int, namespace: str, *, stopped: bool, is_gone: bool) -> NodeExit:
-        """Return how the pod ended, without exit code and signal if it was deleted or never ran."""
+        """Return how the pod ended. Exit code and signal are None if its container's end is unknown."""
         code, name = exit_of(self.terminated.get("exitCode"), SIGNALLED)
         reason, removed = self.terminated.get("reason"), bool(self.deleted and not stopped)
         words = [self._status.get("reason"), self._status.get("message")]  # e.g. of an eviction
@@ -115,7 +115,10 @@ class PodState:
 
 
 def node_of(pod: dict[str, Any]) -> int:
-    """Return a pod's node number, from its role and replica index or its completion index; -1 for other pods."""
+    """Return a pod's node number, or -1 if the pod is not a node.
+
+    In a PyTorchJob, it follows from role and replica index. In other jobs, it is the completion index.
+    """
     metadata = pod["metadata"]
     said = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
     role = str(said.get("training.kubeflow.org/replica-type", "")).lower()
@@ -130,7 +133,7 @@ def container_of(pod: dict[str, Any]) -> str:
 
 
 def reason_of_job(cluster: Cluster, kind: str, name: str) -> Reason | None:
-    """Return why a job has no pods: the latest warning event of the objects that create them, or None."""
+    """Return why a job has no pods, from the latest warning about the objects that create pods, or None if unknown."""
     warnings = []
     for maker, suffix in _MAKERS.get(kind, ((kind, ""),)):
         selector = f"involvedObject.kind={maker},involvedObject.name={name}{suffix},type=Warning"

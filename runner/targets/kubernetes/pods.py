@@ -23,7 +23,7 @@ _BACK_SECONDS = 5
 
 
 class Pod(FollowedNode):
-    """Pod of a node; a thread copies its log into the launcher's file, each line once."""
+    """Pod of a node. A thread copies each line of the pod's log once into the log of the node's launcher."""
 
     def __init__(self, cluster: Cluster, number: int, output: BinaryIO) -> None:
         super().__init__(number)
@@ -40,7 +40,7 @@ class Pod(FollowedNode):
 
     @property
     def has_ended(self) -> bool:
-        """Whether no container runs or will run again."""
+        """Whether no container runs, and none will run again."""
         return self.is_gone or self.state.has_ended
 
     def seen(self, raw: dict[str, object]) -> None:
@@ -50,7 +50,7 @@ class Pod(FollowedNode):
             self.noticed = min(self.noticed, clock.monotonic())
 
     def wait_because(self, reason: Reason | None) -> None:
-        """Note why the pod has not started; raise OSError once the reason has lasted for its `seconds`."""
+        """Record why the pod has not started. Raises OSError once the reason has lasted for its `seconds`."""
         before, self.reason = self.reason, reason or self.reason
         if reason and (before is None or before.key != reason.key):
             self._reason_since = clock.monotonic()
@@ -59,14 +59,14 @@ class Pod(FollowedNode):
             raise OSError(f"node {self.number} cannot start: {reason.text}")
 
     def idle(self) -> NodeView | None:
-        """Return why the pod does not run, with the cluster's reason; None if it runs."""
+        """Return why the pod does not run, with the cluster's reason. Returns None if the pod runs."""
         if self.has_ended:
             return NodeView(self.number, idle="its pod has ended")
         why = f": {self.reason.text}" if self.reason else ""
         return None if self.state.is_running else NodeView(self.number, idle=f"its pod has not started{why}")
 
     def look(self, *, abort: bool) -> NodeView:
-        """Inspect the processes in the pod, which needs permission to create pods/exec."""
+        """Inspect the processes in the pod. The user needs permission to create pods/exec."""
         command = node_view.command_inside(abort=abort)
         try:
             output = self._cluster.execute(self.state.name, self.state.trains, command, node_view.SECONDS)
@@ -75,12 +75,12 @@ class Pod(FollowedNode):
         return node_view.view(self.number, output)
 
     def describe(self, *, by_another: bool = False) -> NodeExit:
-        """Return how the pod ended; with `by_another`, the controller ended the pod after another pod's end."""
+        """Return how the pod ended. `by_another` tells whether the controller ended it because another pod ended."""
         stopped = self.stopped or by_another
         return self.state.exit(self.number, self._cluster.namespace, stopped=stopped, is_gone=self.is_gone)
 
     def follow(self) -> NodeExit:
-        """Copy the log until it ends or cannot be written."""
+        """Copy the log until it ends or a write fails."""
         try:
             with self._output:  # closing flushes the buffer
                 self._copy()
@@ -117,9 +117,9 @@ class Pod(FollowedNode):
 class PodLog:
     """Reader that returns each line of a log once, even if connections break at any byte.
 
-    The kubelet begins lines with timestamps in nanoseconds and its time zone, but `sinceTime` counts whole seconds. So
-    each connection requests the log from 5 s before the latest line, because a clock may be set back, and skips lines
-    whose timestamps were read before, in order.
+    The kubelet begins each line with a timestamp in nanoseconds and its time zone, but `sinceTime` counts whole
+    seconds. So each connection requests the log from 5 s before the latest line, because a clock may be set back. The
+    reader skips repeated lines, which have the same timestamps in the same order.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class PodLog:
         return datetime.fromtimestamp(self._first, timezone.utc).isoformat() if self._first else None
 
     def new(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the new lines of a connection, without timestamps."""
+        """Yield the lines that no earlier connection returned, without timestamps."""
         self._again = [stamp for _, stamp in self._seen]
         begun = bytearray()
         for block in blocks:
@@ -149,7 +149,7 @@ class PodLog:
                 yield b"".join(map(self._text, lines))
 
     def finish(self) -> bytes:
-        """Return the unfinished last line plus a newline, or nothing if there is none."""
+        """If the log's last line has no newline, return the line with a newline. Otherwise return nothing."""
         return self._text(bytes(self._begun))
 
     def _text(self, line: bytes) -> bytes:

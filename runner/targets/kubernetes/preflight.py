@@ -23,7 +23,7 @@ _UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 
 def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
-    """Raise RequestError if the cluster would refuse the objects of a run, the last of which is the job."""
+    """Raise RequestError if the cluster would refuse the objects of a run. The last of `documents` is the job."""
     kinds = [document["kind"] for document in documents]
     try:
         check_namespace(cluster)
@@ -55,7 +55,7 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
 
 
 def _try(cluster: Cluster, kind: str, document: dict[str, Any], *harmless: str) -> None:
-    """Check an object by a dry run; raise ClusterError unless the refusal contains a `harmless` phrase."""
+    """Create an object in a dry run. Raises ClusterError if the refusal contains no `harmless` phrase."""
     try:
         cluster.post(cluster.path(kind), document, dryRun="All", fieldValidation="Strict")
     except ClusterError as error:
@@ -78,7 +78,7 @@ def _check_secrets(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
 
 
 def check_namespace(cluster: Cluster) -> None:
-    """Raise RequestError if the namespace does not exist, ClusterError if the cluster does not answer."""
+    """Raise RequestError if the namespace does not exist, or ClusterError if the cluster does not answer."""
     name = cluster.namespace
     try:
         cluster.get(_namespace_path(cluster))
@@ -106,7 +106,7 @@ def check_kinds(cluster: Cluster, kinds: Sequence[str]) -> None:
 
 
 def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
-    """Return the permissions that the user lacks for a run, e.g. "create jobs"; `kinds` ends with the job's."""
+    """Return the permissions that the user lacks for a run, e.g. "create jobs". The last of `kinds` is the job's."""
     groups = {PLURALS[kind]: PATHS[kind].split("/")[2] if PATHS[kind].startswith("/apis") else "" for kind in kinds}
     needed = [("create", plural) for plural in groups]
     needed += [("delete", plural) for plural in groups if plural != PLURALS["ConfigMap"]]  # deleted with the job
@@ -126,7 +126,7 @@ def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
 
 
 def enforces_restricted(cluster: Cluster) -> bool:
-    """Return whether the namespace is known to enforce the restricted Pod Security Standard."""
+    """Return whether the namespace enforces the restricted Pod Security Standard. Returns False if this is unknown."""
     try:
         labels = cluster.get(_namespace_path(cluster))["metadata"].get("labels") or {}
     except ClusterError:

@@ -30,19 +30,19 @@ The command also unsets the training-operator's RANK, with which torchrun would 
 
 @dataclass(frozen=True)
 class KubernetesSpec(LaunchSpec):
-    """A run as objects of a cluster; the objects of a started run have the end of its id in their name."""
+    """A run as objects of a cluster. Once the run is started, the objects' names end with the end of its id."""
 
     run: Run = field(kw_only=True, repr=False)
     pod_options: PodOptions = field(kw_only=True)
     file: ClassVar[str] = "job.yaml"
 
     def documents(self, run_id: str = "") -> list[dict[str, Any]]:
-        """Return the objects, the last of which is the job."""
+        """Return the objects of the run. The last one is the job."""
         name = name_of(self.run.experiment.name, str(self.run.cell.layout), run_id)
         return KINDS[self.pod_options.job](self.run, name, self.pod_options)
 
     def started(self, run_id: str = "") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return the objects that start a run, and the observer's ConfigMap if the run is observed."""
+        """Return the objects that start a run, and a list with the observer's ConfigMap if the run is observed."""
         documents = self.documents(run_id)
         return documents, [observe(documents)] if is_observed(self.run) else []
 
@@ -54,7 +54,7 @@ class KubernetesSpec(LaunchSpec):
 
 
 class Kubernetes(Target[KubernetesSpec]):
-    """Target that starts the pods of a Kubernetes cluster."""
+    """Target that starts pods in a Kubernetes cluster."""
 
     name: ClassVar[str] = "kubernetes"
     summary: ClassVar[str] = "pods of the cluster that the kubeconfig names, one per node of the layout"
@@ -62,7 +62,7 @@ class Kubernetes(Target[KubernetesSpec]):
     Options: ClassVar[type] = Options
 
     def spec(self, run: Run) -> KubernetesSpec:
-        """Return the spec of a run; raise RequestError if the kind of job does not support the layout."""
+        """Return the spec of a run. Raises RequestError if the kind of job does not support the layout."""
         deadline = round(run.experiment.timeout_seconds) + BEYOND_SECONDS
         options = asdict(self.options)
         if (variables := variables_of(run.cell.args)) and MASK in variables.values() and not self.options.secret:
@@ -80,17 +80,17 @@ class Kubernetes(Target[KubernetesSpec]):
         return spec
 
     def preflight(self, spec: KubernetesSpec) -> None:
-        """Check the cluster, namespace, kinds and permissions, then every object by a dry run."""
+        """Check the namespace, the kinds of objects and the permissions. Then create every object in a dry run."""
         documents, brought = spec.started()
         preflight.check(self._cluster(), [*brought, *documents])
 
     def image(self, spec: KubernetesSpec, say: Callable[[str], None]) -> dict[str, Any]:  # noqa: ARG002
-        """Return the image's name; its digest is unknown until a pod has pulled it."""
+        """Return the image's name. The digest is unknown until a pod has pulled the image."""
         template = next(template for document in spec.documents() for template in pod_templates(document))
         return {"name": template["spec"]["containers"][0]["image"]}
 
     def start(self, spec: KubernetesSpec, folder: RunFolder) -> JobHandle:
-        """Return a handle whose `lines` create the job, so that `stop` can always delete the job."""
+        """Return a handle. The job is created only in `lines`, so the caller can always `stop` and delete it."""
         return JobHandle(self._cluster(), *spec.started(folder.path.name), folder, len(spec.nodes))
 
     def cleanup(self, folder: RunFolder) -> None:
@@ -105,7 +105,7 @@ class Kubernetes(Target[KubernetesSpec]):
 
 
 def observe(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    """Add the observer to the pods in the documents; return the ConfigMap with its files."""
+    """Add the observer to the pods in `documents`. Returns the ConfigMap with the observer's files."""
     job = documents[-1]["metadata"]
     paths = {f"{path.parent.name}.{path.name}": path for place in (HOOKS, OBSERVER) for path in place.glob("*.py")}
     items = [{"key": key, "path": f"{path.parent.name}/{path.name}"} for key, path in paths.items()]

@@ -1,7 +1,7 @@
-"""Calls of Slurm's commands, each with a timeout.
+"""Functions that call Slurm's commands with a timeout.
 
-After scancel, Slurm kills processes that ignore SIGTERM only after KillWait (30 s), and delivers no other signal
-meanwhile. So `end_jobs` first signals a job's steps and then cancels the job.
+If processes of a cancelled job ignore SIGTERM, Slurm kills them after KillWait (30 s), and delivers no other signal
+until then. So `end_jobs` first sends signals to a job's steps and then cancels the job.
 """
 
 import os
@@ -45,7 +45,7 @@ _NAMES = re.compile(r"^(?:\w+: )?(?:(?:error|fatal|allocation failure|Batch job 
 
 
 class SlurmError(OSError):
-    """Failure of a Slurm command; `is_absence` if Slurm does not know the job."""
+    """Failure of a Slurm command. `is_absence` is true if Slurm does not know the job."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -53,7 +53,7 @@ class SlurmError(OSError):
 
 
 class Component(NamedTuple):
-    """A job, or a component of a heterogeneous job, from `scontrol show job`."""
+    """State of a job, or of one component of a heterogeneous job, as Slurm reports it."""
 
     state: str
     """State code from squeue(1), JOB STATE CODES."""
@@ -73,13 +73,13 @@ class Component(NamedTuple):
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the environment for a Slurm command, without variables of an enclosing job or another launcher."""
+    """Return the environment for a Slurm command. It has no variables of an enclosing job or another launcher."""
     kept = {name: os.environ[name] for name in ("SLURM_CONF", "SLURM_CLUSTERS") if name in os.environ}
     return {**clean_environment("SLURM_", "SBATCH_", "SCANCEL_", "SQUEUE_"), **kept, **more}
 
 
 def begin(words: list[str], text: str = "", **options: Any) -> subprocess.Popen[bytes]:
-    """Start a command with `text` as stdin, where Ctrl-C does not reach it; raise SlurmError if it cannot be run."""
+    """Start a command with `text` as stdin, safe from Ctrl-C. Raises SlurmError if the command cannot be run."""
     with os.fdopen(os.memfd_create(words[0]), "w+b") as file:
         file.write(text.encode("utf-8", "surrogateescape"))
         file.seek(0)
@@ -91,7 +91,10 @@ def begin(words: list[str], text: str = "", **options: Any) -> subprocess.Popen[
 
 
 def finish(name: str, process: subprocess.Popen[bytes], seconds: float | None = None) -> str:
-    """Return a command's output; raise SlurmError if it fails or times out. Can be called again after an interrupt."""
+    """Wait for a command and return its output. Can be called again after an interrupt.
+
+    Raises SlurmError if the command fails or times out.
+    """
     seconds = seconds or SECONDS
     try:
         printed, complaint = (text.decode("utf-8", "replace") for text in process.communicate(timeout=seconds))
@@ -107,12 +110,12 @@ def finish(name: str, process: subprocess.Popen[bytes], seconds: float | None = 
 
 
 def call(words: list[str], text: str = "", seconds: float | None = None) -> str:
-    """Run a command and return its output; raise SlurmError if it fails."""
+    """Run a command and return its output. Raises SlurmError if the command fails."""
     return finish(words[0], begin(words, text), seconds)
 
 
 def show(job: str) -> list[Component]:
-    """Return a job's components; raise SlurmError if Slurm no longer knows the job."""
+    """Return a job's components. Raises SlurmError if Slurm no longer knows the job."""
     found = []
     for line in call(["scontrol", "--oneliner", "show", "job", job]).splitlines():
         words = [word.partition("=") for word in line.split()]
@@ -132,7 +135,10 @@ def show(job: str) -> list[Component]:
 
 
 def show_accounted(job: str) -> list[Component]:
-    """Return an ended job's components from Slurm's accounting, which keeps jobs longer than slurmctld; [] if none."""
+    """Return an ended job's components from Slurm's accounting, or [] if it has none.
+
+    Accounting keeps jobs longer than slurmctld.
+    """
     words = ["sacct", f"--jobs={job}", "--allocations", "--noheader", "--parsable2", f"--format={','.join(_ACCOUNTED)}"]
     try:
         rows = [line.split("|") for line in call(words).splitlines()]
@@ -152,7 +158,7 @@ def _exit_code(text: str) -> int:
 
 @cache
 def hostnames(nodes: str) -> list[str]:
-    """Expand a node list expression, e.g. `n[0-1]`."""
+    """Return the host names of a node list expression, e.g. `n[0-1]`."""
     return call(["scontrol", "show", "hostnames", nodes]).split() if nodes else []
 
 
@@ -162,7 +168,7 @@ def find(name: str) -> list[str]:
 
 
 def end_jobs(name: str) -> None:
-    """End the caller's jobs and components of jobs with this name; raise OSError if a job remains in the queue."""
+    """End the caller's jobs of this name with all their components. Raises OSError if a job remains in the queue."""
     jobs = find(name)
     for job in jobs:
         for words in (["--state=PENDING"], ["--ctld", "--signal=TERM"]):

@@ -25,7 +25,7 @@ _LATE_SECONDS = 3.0
 
 
 class NodeFile(FollowedNode):
-    """Node whose script writes how the launcher ended to a file in the run's folder."""
+    """Node of a job. How the launcher ended is read from a file that the job's script writes into the run's folder."""
 
     def __init__(self, folder: RunFolder, number: int, job: JobState) -> None:
         super().__init__(number)
@@ -35,7 +35,7 @@ class NodeFile(FollowedNode):
 
     @property
     def exit(self) -> NodeExit | None:
-        """How the node's launcher ended, from its exit file; None without a valid file."""
+        """How the node's launcher ended, from the node's exit file. None if there is no valid file."""
         if self._exit is None:
             with suppress(OSError, ValueError):
                 self._exit = decode(self._path.read_bytes(), NodeExit)
@@ -57,11 +57,11 @@ class NodeFile(FollowedNode):
         return self.ended if self.exit is None else self.exit.code != 0
 
     def wait(self, seconds: float) -> None:
-        """Sleep for this time."""
+        """Sleep, because no thread waits for the launcher."""
         clock.sleep(seconds)
 
     def look(self, *, abort: bool) -> NodeView:
-        """Inspect the run's processes on the node in an overlapping job step."""
+        """Inspect the run's processes on the node, from a second, overlapping job step."""
         job, parts = self._job, self._job.components
         try:
             places = [(group, name) for group, part in enumerate(parts) for name in commands.hostnames(part.nodes)]
@@ -77,7 +77,7 @@ class NodeFile(FollowedNode):
         return seen.of_node(self.number, "its torchrun is not there")
 
     def idle(self) -> NodeView | None:
-        """Return why no process runs on the node; None if a process may run."""
+        """Return why no process runs on the node. Returns None if a process may run."""
         job, why = self._job, ""
         if self.exit is not None:
             why = "its torchrun has ended"
@@ -100,12 +100,12 @@ def _describe_loss(job: JobState, *, has_begun: bool) -> str:
 
 
 def starved(log: str) -> set[str]:
-    """Return the nodes that ran out of memory, from Slurm's messages in the job's output."""
+    """Return the names of the nodes that ran out of memory, from Slurm's messages in the job's output."""
     return {name for pair in _STARVED.findall(log) for name in pair if name}
 
 
 def ends(folder: RunFolder, nodes: Sequence[NodeFile], job: JobState, *, stopped: bool) -> list[NodeExit]:
-    """Return how each node ended; `stopped` tells whether the runner ended the job."""
+    """Return how each node ended. `stopped` tells whether the runner ended the job."""
     path = folder.raw / "job.log"  # output of the job's script and srun
     without_memory, found = starved(end_of(path, _LARGEST_LOG)), []
     for node in nodes:

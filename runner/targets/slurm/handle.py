@@ -35,14 +35,14 @@ class SlurmHandle(WorkersHandle):
 
     @property
     def waited_seconds(self) -> float:
-        """Seconds in the queue, which do not count as run time."""
+        """Seconds that the job waited in the queue, which do not count as run time."""
         return self._job.waited_seconds
 
     def _exits(self) -> list[NodeExit]:
         return ends(self._folder, self.nodes, self._job, stopped=self._is_stopped)
 
     def stop(self) -> None:
-        """End the job; can be called again."""
+        """End the job. Can be called again after an interrupt."""
         self._end()
         take_away(self._folder)
         self._job.close()
@@ -66,7 +66,7 @@ class SlurmHandle(WorkersHandle):
         yield Note(f"job {self._job.job} is submitted")
 
     def _take(self) -> None:
-        """Read the job's id from sbatch; can be called again after an interrupt."""
+        """Read the job's id from sbatch and follow the job. Can be called again after an interrupt."""
         if self._sbatch:  # prints ID or ID;CLUSTER
             self._job.watch(commands.finish("sbatch", self._sbatch).partition(";")[0].strip())
 
@@ -76,7 +76,7 @@ class SlurmHandle(WorkersHandle):
         self._job.require_first()
 
     def _finish(self) -> Iterator[Note | None]:
-        """If a node failed, wait until the job has left the queue and note Slurm's reason."""
+        """If a node failed, wait until the job has left the queue, and yield Slurm's reason."""
         job = self._job
         if any(node.failed for node in self.nodes):
             until = clock.monotonic() + commands.END_SECONDS
@@ -94,7 +94,7 @@ class SlurmHandle(WorkersHandle):
         job.close()
 
     def _end(self) -> None:
-        """End the job, even if its id is unknown because of Ctrl-C or because sbatch did not answer."""
+        """End the job by its name: the id may be unknown after Ctrl-C, or if sbatch did not answer."""
         if self._job.has_ended:
             return
         self._is_stopped = True  # so that `ends` does not apply Slurm's state to nodes that ended before

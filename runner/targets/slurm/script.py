@@ -1,7 +1,7 @@
 """Batch script of a run: one task per node, in which torchrun starts the ranks.
 
-Unequal nodes become a heterogeneous job, with one component per group of equal nodes (sbatch(1), "hetjob"). The script
-can also be submitted by hand.
+If nodes have different process counts, the job is heterogeneous (sbatch(1), "hetjob"). Each component then has
+consecutive nodes with equal counts. The script can also be submitted by hand.
 """
 
 import re
@@ -34,12 +34,12 @@ class ScriptOptions:
 
 
 def job_name(experiment: str, layout: str, run_id: str = "") -> str:
-    """Return a job's name, made of the run's id so that the runner finds the job, or else of experiment and layout."""
+    """Return a job's name. If `run_id` is given, the name contains only this id, by which the runner finds the job."""
     return f"kit-{run_id}" if run_id else f"kit-{experiment}-{layout}"
 
 
 def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
-    """Return the batch script of a run; equal arguments give equal text."""
+    """Return the batch script of a run. Equal arguments give an equal script."""
     parts = [(len(list(equal)), processes) for processes, equal in groupby(run.cell.layout.processes)]
     lines = ["#!/bin/bash", *(f"# {line}".rstrip() for line in header.splitlines()), f"{CELL}{identity_of(run)}"]
     for number, (nodes, processes) in enumerate(parts):
@@ -54,7 +54,7 @@ def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
 
 
 def cell_of(text: str) -> str:
-    """Return the JSON of a script's experiment and cell; raise ValueError if the first 60 lines contain none."""
+    """Return a script's experiment and cell as JSON. Raises ValueError if the first 60 lines do not contain them."""
     for line in text.splitlines()[:60]:
         if line.startswith(CELL):
             return line[len(CELL) :]
@@ -62,7 +62,7 @@ def cell_of(text: str) -> str:
 
 
 def _directive(name: str, value: str) -> str:
-    """Return a directive line, in quotes if necessary: sbatch splits other values at spaces and ends them at `#`."""
+    """Return a directive line. Special characters are quoted: sbatch splits a value at spaces and ends it at `#`."""
     return f"#SBATCH --{name}={value}" if _PLAIN.fullmatch(value) else f"#SBATCH --{name}='{value}'"
 
 

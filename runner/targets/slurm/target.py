@@ -22,7 +22,7 @@ _DIRECTIVES = ("partition", "account", "qos", "constraint", "reservation", "node
 
 @dataclass(frozen=True)
 class Options:
-    """Options of target slurm; all but the last three are passed to sbatch for every component of a job."""
+    """Options of target slurm. All except the last three become sbatch options of every component of a job."""
 
     partition: str = option("partition of the job (default: the cluster's)")
     time: str = option("time limit, e.g. 00:30:00 (default: the run's timeout plus ten minutes)")
@@ -42,7 +42,7 @@ class Options:
 
 @dataclass(frozen=True)
 class SlurmSpec(LaunchSpec):
-    """A run as a batch script; the job of a started run is named after the run's id."""
+    """A run as a batch script. Once the run is started, the job is named after the run's id."""
 
     run: Run = field(kw_only=True, repr=False)
     script_options: ScriptOptions = field(kw_only=True)
@@ -80,7 +80,7 @@ class Slurm(Target[SlurmSpec]):
         )
 
     def preflight(self, spec: SlurmSpec) -> None:
-        """Check the job by sbatch --test-only."""
+        """Check that Slurm's commands exist and `sbatch --test-only` accepts the job."""
         if missing := [name for name in commands.NEEDED if shutil.which(name) is None]:
             where = "use target slurm where jobs are submitted, on a login node"
             raise RequestError(f"there is no {' and no '.join(missing)} here: {where}")
@@ -91,17 +91,17 @@ class Slurm(Target[SlurmSpec]):
             raise RequestError(one_line(f"Slurm refuses {spec.run.cell.layout} with {chosen}: {error}")) from None
 
     def start(self, spec: SlurmSpec, folder: RunFolder) -> SlurmHandle:
-        """Return a handle whose `lines` submit the job, so that `stop` can always end the job."""
+        """Return a handle. The job is submitted only in `lines`, so the caller can always `stop` and end it."""
         observed = is_observed(spec.run) and not self.options.container  # the image's PYTHONPATH is unknown
         return SlurmHandle(spec, spec.text(folder.path.name), folder, is_observed=observed)
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End the run's jobs; raise OSError if they remain in the queue."""
+        """End the run's jobs. Raises OSError if a job remains in the queue."""
         commands.end_jobs(job_name("", "", folder.path.name))
         take_away(folder)
 
 
 @cache
 def _test(text: str, cwd: str) -> None:
-    """Check a script by a dry run, once for all repeats of a cell."""
+    """Check a script in a dry run. Repeats of a cell share one script and one check."""
     commands.call(["sbatch", "--test-only", "--export=ALL", "--output=/dev/null", f"--chdir={cwd}"], text)

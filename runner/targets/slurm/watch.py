@@ -20,7 +20,7 @@ _HOPELESS = ("BadConstraints", "DependencyNeverSatisfied", "launch_failed_requeu
 
 
 class JobState:
-    """State of a job in Slurm; `job` is the job's id, empty before the job is submitted."""
+    """State of a job in Slurm. `job` is the job's id, or empty if the job is not submitted yet."""
 
     def __init__(self, job: str = "") -> None:
         self.job = job
@@ -39,31 +39,31 @@ class JobState:
 
     @property
     def state(self) -> str:
-        """State of the job; if components differ, of one that did not complete."""
+        """State of the job. If components differ, it is the state of one that did not complete."""
         says_less = {"CANCELLED": 1, "COMPLETED": 2}
         return min((part.state for part in self.components), key=lambda state: says_less.get(state, 0), default="")
 
     @property
     def pending(self) -> str:
-        """State and reason of a waiting job, otherwise empty."""
+        """State of a waiting job and why it waits. Empty if the job does not wait."""
         waits = [part for part in self.components if part.state in ("PENDING", "CONFIGURING", "REQUEUED")]
         return f"{waits[0].state.lower()} ({waits[0].reason or 'no reason given'})" if waits else ""
 
     @property
     def refusal(self) -> str:
-        """Why the script refused to start the processes, according to its exit code; otherwise empty."""
+        """Why the script refused to start the processes, from the script's exit code. Empty if it did not refuse."""
         code = next((part.exit_code for part in self.components if part.exit_code in _CODES), 0)
         return f"job {self.job}: {_CODES[code]}" if code else ""
 
     @property
     def end(self) -> str:
-        """Why the job was ended from outside or refused to start, otherwise empty."""
+        """Why the job was ended from outside, or why its script refused to start. Empty if neither happened."""
         words = ENDS.get(self.state, "")
         limit = next((part.limit for part in self.components if part.state == self.state), "")
         return self.refusal or (f"job {self.job}: {words.format(limit=limit)}" if words else "")
 
     def ask(self) -> None:
-        """Update the state; raise SlurmError if Slurm does not answer."""
+        """Update the state. Raises SlurmError if Slurm does not answer."""
         try:
             self.components = commands.show(self.job)
         except SlurmError as error:
@@ -73,7 +73,7 @@ class JobState:
             self.is_gone = True
 
     def require_first(self) -> None:
-        """Raise OSError if the job will never start, or was requeued: a second start would overwrite its files."""
+        """Raise OSError if the job will never start or was requeued. A second start would overwrite the run's files."""
         if any(part.restarts for part in self.components):
             raise OSError(f"Slurm requeued job {self.job}: repeat its run with: runner run ... --missing")
         for part in self.components:
