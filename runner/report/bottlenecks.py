@@ -1,11 +1,13 @@
 """Find the rank or link that slows a run, and its cause, from the times of each epoch.
 
-A rank is a straggler if the other ranks wait for it at least a tenth of the training, and chance is ruled out. Either
-the rank was the slowest in nine of ten steps and the others wait a quarter of the time, or in each of at least three
-epochs the rank was busy longer, by a mean of at least four standard errors. The cause must show in the rank's own
-figures. Processes on one machine compete for its processor, so a rank that computes longer without using more CPU time
-is not named if a faster rank runs on the same machine. The kernel counts throttling by a CPU quota, so throttling needs
-no statistics.
+A rank is a straggler if the other ranks wait for it at least a tenth of the training, and chance is ruled out. Two
+observations rule out chance. In the first, the rank was the slowest in nine of ten steps, and the other ranks wait a
+quarter of the time. In the second, the rank was busy longer in each of at least three epochs, and the mean of the
+excess is at least four standard errors.
+
+The straggler's figures must show the cause. Processes on one machine compete for its processor. If a rank computes
+longer without using more CPU time, and a faster rank runs on the same machine, the slower rank is not named. Throttling
+by a CPU quota needs no statistics, because the kernel counts it.
 """
 
 import math
@@ -83,8 +85,9 @@ NOT_TOLD = (
 class Cause:
     """A cause that slows a run, the ranks concerned, and the figures that show the cause.
 
-    `kind` is a key of `KINDS`. `lost` is the share of the training that the other ranks (or all) lose, `excess` the
-    share by which a rank was busy longer. `others_wait` is False if all ranks are named.
+    `kind` is a key of `KINDS`. `lost` is the share of the training that the cause costs the other ranks, or all ranks.
+    `excess` is the share of the training by which a rank was busy longer. `others_wait` is False if the cause concerns
+    all ranks.
     """
 
     group: list[RankTimes]
@@ -112,7 +115,7 @@ class Cause:
 
 
 def causes(times: Times, record: Record) -> list[Cause]:
-    """Return the causes that slow a run, largest loss first, without causes of weak evidence."""
+    """Return the causes that slow a run, the largest loss first. Causes with weak evidence are left out."""
     found = [_held_back(times) or _straggler(times, record), _link(times)]
     return sorted((cause for cause in found if cause is not None), key=lambda cause: -cause.lost)
 
@@ -227,10 +230,10 @@ def _speed(bytes_per_second: float) -> str:
 
 
 def explain(record: Record) -> tuple[list[str], list[tuple[str, str, str]], str]:
-    """Explain where a run's time went and what slows it.
+    """Explain where a run's time went and what slows the run.
 
-    Return lines of text, then for each rank its name, bar and figures, then the legend of the bars. If the run was
-    disturbed, the first line says so, because a quiet run would show other times.
+    Returns lines of text; the name, bar and figures of each rank; and the legend of the bars. If the run was disturbed,
+    the first line says so, because a quiet run would show other times.
     """
     times = times_of(record)
     if times is None:

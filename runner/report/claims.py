@@ -1,13 +1,14 @@
 """Decide whether a speed-up may be claimed, and why not.
 
-A run that is faster but learns less is not faster. Accuracies must agree within the sampling error of the test set.
-Runs without an accuracy are compared by their last evaluation, or else by the training loss. The means of two cells
-may differ by 2%, by 0.1% of the initial loss, or by up to 10% if the spread of the repeats explains the difference.
+No speed-up may be claimed if the faster runs learn less. Accuracies must agree within the sampling error of the test
+set. Runs without an accuracy are compared by their last evaluation, or by the training loss if they have no evaluation.
+The means of two cells may differ by 2%, or by 0.1% of the initial loss. If the spread of the repeats explains the
+difference, it may be up to 10%.
 
-A machine is identified by its boot id, shared by all its containers, or else by its name. Two cells are comparable if
-they do at least two thirds of their work on the same machines, or if no two runs of a cell share a machine. In the
-second case, the spread of both cells includes the differences between machines. If one cell has more nodes, its extra
-machines are ignored.
+A machine is identified by its boot id, which all its containers share. A machine without a known boot id is identified
+by its name. Two cells are comparable if they do at least two thirds of their work on the same machines. If one cell has
+more nodes, its extra machines are ignored. Two cells are also comparable if no two runs of a cell share a machine,
+because the spread of each cell then includes the differences between machines.
 """
 
 import math
@@ -36,7 +37,7 @@ AGREEING_SHARE = 0.005
 """Largest difference of accuracies if the number of test samples is unknown."""
 LOSS_SHARE = 0.02
 FIRST_SHARE = 0.001
-"""Share of the initial loss by which losses may differ: near zero, a relative difference means little."""
+"""Share of the initial loss by which losses may differ. For losses near zero, a relative difference means little."""
 OF_TRAINING = ("train_seconds", "total_seconds", "wall_seconds", "stated_seconds")
 """Measures that grow with the amount of training."""
 PADDED_SHARE = 0.02
@@ -44,14 +45,15 @@ SPREAD_SHARE = 0.1
 MOST_APART = 0.01
 """Relative difference in memory that equal machines may have: firmware and kernel reserve some MB."""
 ENOUGH_SHARED = 2 / 3
-"""If cells do less work on the same machines, ten repeats a side show differences between machines as a speed-up."""
+"""Least share of work on the same machines. With a smaller share and ten repeats a side, differences between machines
+look like a speed-up."""
 _LONGEST_ID = 8
 _MOST_NAMED = 3
 _GB = 1e9
 
 
 def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None, command: str) -> str | None:
-    """Return why a speed-up over the baseline may not be claimed, whatever its size; None if nothing forbids a claim.
+    """Return why no speed-up over the baseline may be claimed, however large. Returns None if nothing forbids a claim.
 
     `elsewhere` is the baseline's cell in another block, for example on other hardware. `command` makes the runs of both
     cells.
@@ -85,7 +87,7 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None, c
 
 
 def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
-    """Return why the times of a cell and its baseline give no speed-up; None if they do."""
+    """Return why no speed-up can be computed from the times of a cell and its baseline. Returns None if one can."""
     runs = [*cell.complete, *base.complete]
     for doubt in (doubt for run in runs for doubt in run.doubts):
         if doubt.startswith(NO_TRAINING):
@@ -112,7 +114,7 @@ def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def not_complete(sides: Iterable[tuple[str, CellRuns]]) -> str | None:
-    """Return how many runs are incomplete on the first side with incomplete runs; None if all are complete."""
+    """Find the first side with incomplete runs, and return how many it has. Returns None if all runs are complete."""
     for name, side in sides:
         if bad := len(side.runs) - len(side.complete):
             return f"{bad} of {len(side.runs)} runs of {name} not complete"
@@ -120,9 +122,10 @@ def not_complete(sides: Iterable[tuple[str, CellRuns]]) -> str | None:
 
 
 def disturbed(runs: Iterable[RunSummary]) -> str | None:
-    """Return how the first disturbed run was disturbed, or which run's record has no load; None if all runs were quiet.
+    """Describe the first run that was disturbed or whose load is unknown. Returns None if all runs were quiet.
 
-    Programs without the kit report no load. Their runs (with `sources`) are not refused: a note says so.
+    Programs without the kit report no load. Their runs, which have `sources`, are not refused. A note says that their
+    load is unknown.
     """
     for run in runs:
         if run.disturbed:
@@ -133,7 +136,7 @@ def disturbed(runs: Iterable[RunSummary]) -> str | None:
 
 
 def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str | None:
-    """Name the differences between runs in `same`, own arguments and memory; None if there are none."""
+    """Name the differences between runs: in `same`, in `own_args` and in memory. Returns None if there are none."""
     ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
     found = two_of_each([run.same for run in runs], ignored)
     # Arguments that only one program has are compared among the runs of that program.
@@ -143,7 +146,7 @@ def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str |
 
 
 def two_of_each(each: list[dict[str, str]], may_differ: Collection[str] = ()) -> list[str]:
-    """Return a sentence for each key whose value differs between mappings, with two of the values."""
+    """For each key whose value differs between mappings, return a sentence with two of the values."""
     names = dict.fromkeys(name for values in each for name in values if name not in may_differ)
     found = []
     for name in names:
@@ -159,7 +162,7 @@ def _words(args: dict[str, Any]) -> dict[str, str]:
 
 
 def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
-    """Return the assumptions that a comparison makes where the runs' records lack code, learning or load."""
+    """Return the assumptions of a comparison, if a run does not report its code, its accuracy or loss, or its load."""
     runs, found = list(runs), []
     if any(run.same.get("code", UNKNOWN) in ("", UNKNOWN) for run in runs):
         found.append("code unknown, assumed to be the same")
@@ -171,7 +174,7 @@ def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
 
 
 def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:
-    """Return the differences of runs in target, hardware, scaling, measure, program and arguments."""
+    """Return the differences between runs in target, hardware, scaling, measure, program and arguments."""
     names = ("target", "hardware", "scaling", "measure", "program")
     settings = [{name: str(getattr(run, name) or "unknown") for name in names} for run in runs]
     args = [{} if "args" in may_differ else _words(run.args) for run in runs]
@@ -192,9 +195,10 @@ def _differs_in(runs: Iterable[RunSummary], *names: str) -> str | None:
 
 
 def total_work_differs(runs: Sequence[RunSummary]) -> str | None:
-    """Name the first difference in the total work of runs: samples, steps and batch; None if there is none.
+    """Name the first difference in the total work of runs: samples, steps or batch. Returns None if there is none.
 
-    Scripts pad or drop the last batch of an epoch, so samples may differ by `PADDED_SHARE`, and steps are then ignored.
+    Scripts pad or drop the last batch of an epoch. If the trained samples of scripts differ by at most `PADDED_SHARE`,
+    neither these samples nor the steps are compared.
     """
     samples = [run.trained_samples for run in runs]
     padded = runs[0].measure == SAMPLE_SECONDS and max(samples) <= min(samples) * (1 + PADDED_SHARE)
@@ -202,10 +206,10 @@ def total_work_differs(runs: Sequence[RunSummary]) -> str | None:
 
 
 def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Name the first difference in total work under strong scaling, or in work per process under weak scaling.
+    """Name the first difference in work: in total under strong scaling, per process under weak scaling.
 
-    If the scaling is unknown, equality in either suffices. Weak runs over a fixed data set train on the same samples in
-    total, so their batch per process is compared.
+    If the scaling is unknown, the total work or the work per process must be equal. Weak runs over a fixed data set all
+    train on the same number of samples, so the batch per process is compared.
     """
     runs, scaling = [*cell.complete, *base.complete], cell.first.scaling
     if cell.first.measure == SAMPLE_SECONDS:
@@ -244,9 +248,10 @@ def _apart(*values: str) -> list[str]:
 
 
 def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Return how two cells differ in accuracy, or else in another evaluation figure, or else in the training loss.
+    """Return how two cells differ in what they learned. Returns None if they do not differ, or no run has a figure.
 
-    A figure that only some runs have counts as a difference. Return None if no figure differs, or no run has a figure.
+    The accuracy is compared. If no run has an accuracy, another evaluation figure is compared, or else the training
+    loss. If only some runs have the figure, this counts as a difference.
     """
     runs = [*cell.complete, *base.complete]
     name = next((name for run in runs for name in run.learned if name != TRAINING_LOSS), TRAINING_LOSS)
@@ -283,7 +288,7 @@ def _figures_differ(name: str, cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def memory_differs(runs: Sequence[RunSummary]) -> str | None:
-    """Name two amounts of memory that differ too much for machines of one kind; None if no amounts do."""
+    """Name two amounts of memory that differ too much for machines of one kind. Returns None if all amounts agree."""
     known = [run.memory for run in runs if run.memory]
     if known and len(known) < len(runs):
         return f"memory differs: {UNKNOWN_FACT} and {known[0][0] / _GB:.1f} GB"
@@ -293,12 +298,12 @@ def memory_differs(runs: Sequence[RunSummary]) -> str | None:
 
 
 def machine_decides(a: CellRuns, b: CellRuns, names: tuple[str, str]) -> str | None:
-    """Return why a difference between two cells may be due to their machines; None if machines are ruled out."""
+    """Return why the machines of two cells may cause their difference. Returns None if this is ruled out."""
     used = _used(a.complete, b.complete)
     for name, runs in zip(names, used, strict=True):
         if any("" in machines or not machines for machines in runs):
             return f"the machine that {name} ran on is unknown"
-    # If no two runs of a cell share a machine, their spread includes that between machines.
+    # If no two runs of a cell share a machine, their spread includes the spread between machines.
     if _shared(*used) or all(sum(map(len, runs)) == len(set().union(*runs)) for runs in used):
         return None
     ran = (f"{name} on {_named(side.complete)}" for name, side in zip(names, (a, b), strict=True))
@@ -325,7 +330,7 @@ def _shares(runs: list[set[str]]) -> defaultdict[str, float]:
 
 
 def _used(*sides: Sequence[RunSummary]) -> list[list[set[str]]]:
-    """Return each run's machines by id. If a machine has only a name, use the id that another run has for the name."""
+    """Return the ids of each run's machines. If a run gives only a name, look for its id in the other runs."""
     ids = {name: id_ for side in sides for run in side for id_, name in run.machines if id_ and name}
     return [[{id_ or ids.get(name, name) for id_, name in run.machines} for run in side] for side in sides]
 

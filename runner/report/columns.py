@@ -1,4 +1,4 @@
-"""Define the columns of the summary, and how figures are written in them.
+"""Define the columns of the summary, and write their figures.
 
 The order of `COLUMNS` is the order of the keys in csv and json, which scripts rely on.
 """
@@ -31,10 +31,10 @@ def estimate(found: Estimate | None, least: int = 0) -> str:
 
 
 def interval(found: Estimate) -> str:
-    """Write a value and the half width of its interval, for example `15.92 ±21%`, in half the room of `estimate`.
+    """Write a value and the half width of its interval, for example `15.92 ±21%`.
 
-    The percentage is the distance to the upper end, which is farther away than the lower end. An interval beyond twice
-    the value is written as a factor, for example `15.92 x/÷ 3.1`.
+    This needs half the room of `estimate`. The half width is the distance to the upper end, which is farther away than
+    the lower end. If the upper end is more than twice the value, a factor is written, for example `15.92 x/÷ 3.1`.
     """
     value = _fixed(found.value, _digits(found.value))
     if found.low is None or found.high is None:
@@ -56,12 +56,12 @@ def share(value: float) -> str:
 
 
 def decimals(seconds: float) -> int:
-    """Return the number of decimals for a time: two, or enough for three significant digits below 0.1 seconds."""
+    """Return the number of decimals for a time. It is two, but times below 0.1 seconds get three significant digits."""
     return 2 - math.floor(math.log10(seconds)) if 0 < seconds < 0.1 else 2
 
 
 def page_seconds(value: float) -> str:
-    """Write seconds, without decimals from 1,000 on."""
+    """Write seconds. Values of 1,000 or more get no decimals."""
     return f"{value:,.{_digits(value)}f}"
 
 
@@ -98,8 +98,9 @@ def _fixed(value: float, digits: int) -> str:
 class Column:
     """A column of the summary: its key for scripts, its value in a row, its head, and how cells are written.
 
-    A column with an interval holds an `Estimate`, and has two more keys for the ends. Without a head, the name of the
-    measure is used. Unlike `write`, `write_on_page` is also called with None.
+    The value of a column with an interval is an `Estimate`. Such a column has two more keys, for the ends of the
+    interval. If it has no `head`, the name of the measure is used. Unlike `write`, `write_on_page` is also called with
+    None.
     """
 
     key: str

@@ -21,7 +21,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class BlockKey(NamedTuple):
-    """The properties that all runs of a block share. Blocks are sorted by these fields, the first field first."""
+    """The properties that all runs of a block share. Blocks are sorted by them, in this order."""
 
     experiment: str
     target: str
@@ -63,7 +63,7 @@ def compare(
 
 
 def block_key(run: RunSummary) -> BlockKey:
-    """Return the key of a run's block. The key has no program if the program is an axis of the experiment."""
+    """Return the key of a run's block. If the program is an axis of the experiment, the key has no program."""
     program = "" if "program" in run.axes else run.program
     place = (run.experiment, run.target, run.hardware)
     return BlockKey(*place, run.scaling or "", run.measure, key_of(run.args), program, run.side or ())
@@ -111,7 +111,7 @@ def _block(
 
 
 def with_claims(rows: list[Row]) -> list[Row]:
-    """Decide the claims of the rows that were not refused, with Holm's correction over these rows only."""
+    """Decide the claims of the rows that were not refused. Holm's correction counts only these rows."""
     open_rows = ((place, row.difference) for place, row in enumerate(rows) if row.claimed is True)
     tested = {place: difference.p for place, difference in open_rows if difference and difference.p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
@@ -120,11 +120,11 @@ def with_claims(rows: list[Row]) -> list[Row]:
 
 
 def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
-    """Return the times of a cell's runs, each divided by the run's work relative to the baseline's work.
+    """Return the times of a cell's runs, each divided by its work. The work of a baseline run counts as 1.
 
-    Under strong scaling the work is equal, so the times stay as they are. Under weak scaling, the ratio of the divided
-    times is the scaled speed-up. Work is counted in trained samples. A weak run that does not report samples is assumed
-    to do equal work in every process. Times of anything but training are not divided.
+    Under strong scaling all work is equal, so the times do not change. Under weak scaling, the ratio of the divided
+    times is the scaled speed-up. Work is counted in trained samples. If samples are not reported, every process of a
+    weak run is assumed to do equal work. If the times measure anything but training, they are not divided.
     """
     runs = [*cell.complete, *base.complete]
     counted = all(run.trained_samples for run in runs)
@@ -144,10 +144,10 @@ def _order(cell: CellRuns) -> tuple[object, ...]:
 
 
 def _cell(run: RunSummary, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's layout and axes after some changes.
+    """Apply changes to a run's layout and axes, and return the result.
 
-    If the layout then has one node, axes of the link between nodes are dropped, and axes with a value for each node
-    keep the first node's value.
+    If the new layout has one node, axes of the link between nodes are dropped. Axes with a value for each node keep
+    only the first node's value.
     """
     cell, kinds = {**run.axes, "layout": run.layout, **changes}, run.option_axes
     if kinds and Layout.parse(cell["layout"]).nodes == 1:

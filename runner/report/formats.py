@@ -1,6 +1,6 @@
 """Write rows as a csv, json, markdown or latex document.
 
-Text from outside is escaped in each format, so it cannot forge a row, start HTML, hide a link or run as a formula.
+Text from outside is escaped in each format, so that it cannot forge a row, start HTML, hide a link or run as a formula.
 """
 
 import csv
@@ -20,7 +20,7 @@ from runner.report.table import Table, to_table, with_footnotes
 FORMS = ("table", "markdown", "csv", "latex", "json")
 _MARKDOWN = re.compile(r"[\\`|<*~]|\](?=[(\[:])|&(?=#|\w+;)")
 _BEGINS_A_BLOCK = re.compile(r"(?=[#>+=-]|\d+[.)])")
-# Spreadsheets take these for the beginning of a formula, including the wide forms of East Asian keyboards.
+# Spreadsheets read these as the beginning of a formula, including the wide forms of East Asian keyboards.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 - the wide forms are meant
 _TEX = {
     **{letter: f"\\{letter}" for letter in "{}$&#%_"},
@@ -102,7 +102,7 @@ def markdown(text: str) -> str:
 
 
 def markdown_line(text: str) -> str:
-    """Escape Markdown in a line of text, so that the line starts no heading, list or rule either."""
+    """Escape Markdown in a line of text. The escaped line cannot start a heading, list or rule."""
     line = markdown(text)
     return f"\\{line}" if _BEGINS_A_BLOCK.match(line) else line
 
@@ -110,15 +110,15 @@ def markdown_line(text: str) -> str:
 def latex(text: str) -> str:
     """Escape text for TeX.
 
-    Pairs such as `--` are separated, because older fonts join them into one letter. A leading `[` or `*` is braced,
-    because TeX would take it for an argument of the preceding line end.
+    Pairs such as `--` are separated, because older fonts join them into one letter. A leading `[` or `*` is put in
+    braces, because TeX would read it as an argument of the preceding line break.
     """
     line = _TEX_LETTER.sub(lambda found: _TEX.get(found[0], f"{found[0]}{{}}"), one_line(text))
     return f"{{{line[0]}}}{line[1:]}" if line.startswith(("[", "*")) else line
 
 
 def csv_cell(value: object) -> object:
-    """Return the value of a CSV cell. Text that a spreadsheet would run as a formula gets a leading quote."""
+    """Return the value of a CSV cell. Text that a spreadsheet would run as a formula gets a leading apostrophe."""
     if isinstance(value, dict | list | tuple):
         return json(value)
     if not isinstance(value, str):
@@ -128,6 +128,6 @@ def csv_cell(value: object) -> object:
 
 
 def json(value: object) -> str:
-    r"""Encode a value as JSON, in pure ASCII (`\uXXXX`) if it has unprintable characters."""
+    r"""Encode a value as JSON. If it has unprintable characters, the JSON is pure ASCII, with escapes like `\uXXXX`."""
     text = msgspec.json.encode(value).decode()
     return text if text.isprintable() else dumps(msgspec.json.decode(text), separators=(",", ":"))

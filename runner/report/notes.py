@@ -25,7 +25,7 @@ SAY_SCALING = (
 
 
 def notes(block: Block) -> list[str]:
-    """Return the notes of a block, first the notes about single rows."""
+    """Return the notes of a block. Notes about single rows come first."""
     first, each = block.first, partial(_each, block)
     found = [note for row in block.rows for note in _of_row(row)]
     if first.measure == "wall_seconds":
@@ -109,7 +109,7 @@ def _checked(block: Block) -> list[str]:
 
 
 def _granted(block: Block) -> list[str]:
-    """Return notes on the assumptions behind claims, and on claims with runs on several machines."""
+    """Return notes on the assumptions behind claims, and on claims whose runs used several machines."""
     found: dict[str, list[str]] = defaultdict(list)
     for row in block.rows:
         if row.claimed is True and row.baseline:
@@ -154,7 +154,7 @@ def _count(repeats: int | None) -> str:
 
 
 def _sources(block: Block) -> list[str]:
-    """Return notes on a program without the kit: where its figures were read, and whether its work is uncounted."""
+    """Return notes on a program without the kit. They say where its figures were read, and if its work is uncounted."""
     told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
     found = []
     for name in (block.first.measure, "final_accuracy"):

@@ -1,8 +1,8 @@
 """Widen the interval of a difference by the uncertainty that the order of the runs adds.
 
-A slow drift of the machine looks like a difference between early and late runs, and neighbouring runs resemble each
-other more than distant runs. Unless the two sides took turns, the spread of the runs understates both errors, by a
-factor that depends only on the order.
+A slow drift of the machine makes early and late runs differ. Neighbouring runs resemble each other more than distant
+runs. Unless the two sides took turns, the spread of the runs understates the error from both effects. The factor
+depends only on the order.
 """
 
 import math
@@ -20,7 +20,7 @@ from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, Difference, vary
 
 MOST_WIDENED = 2.5
-"""A difference widened more is not used. Making all runs of one side first widens by at least 2.9."""
+"""A larger factor forbids the use of a difference. If all runs of one side come first, the factor is at least 2.9."""
 NO_SPREAD = "the repeats of one side have identical times, so they were rounded when printed"
 """The reason to refuse identical times: their error cannot be estimated."""
 NOT_IN_TURN = "not made in turn"
@@ -46,13 +46,13 @@ class Series:
         self._beside = _beside(self._runs)
 
     def place(self, run: RunSummary) -> float:
-        """Return the place of a run in the order, or the mean of its possible places if it overlaps other runs."""
+        """Return the place of a run in the order. If it overlaps other runs, return the mean of its possible places."""
         before = bisect_right(self._ends, _began(run)) - (_end(run) == _began(run))
         after = len(self._runs) - bisect_left(self._begins, _end(run)) - (_end(run) == _began(run))
         return (before + len(self._runs) - 1 - after) / 2
 
     def shared(self, runs: Iterable[RunSummary]) -> str | None:
-        """Name the first of these runs that overlapped another run on one machine. Return None if no run did."""
+        """Name the first of these runs that overlapped another run on one machine. Returns None if none overlapped."""
         both = next((self._beside[run.path] for run in runs if run.path in self._beside), None)
         return both and f"two runs on one machine at the same time: {both}"
 
@@ -60,10 +60,11 @@ class Series:
 def in_order(
     difference: Difference, a: CellRuns, b: CellRuns, series: Series, command: str, *, paired: bool = False
 ) -> tuple[Difference, str | None]:
-    """Widen a difference for the order of its runs. Also return why the difference must not be used, or None.
+    """Widen the interval of a difference because of the order of its runs.
 
-    `series` has all runs made along with the runs of the two sides, because runs in between matter too. `command` makes
-    the runs in turn, and is added to the reason. `paired` runs are compared in pairs with equal repeat numbers.
+    Returns the difference, and the reason why it must not be used, or None if it may be used. `series` also has the
+    runs made between the runs of the two sides, because they count in the order. `command` makes the runs in turn, and
+    is added to the reason. If `paired`, runs with equal repeat numbers are compared in pairs.
     """
     runs = [sorted(side.complete, key=lambda run: run.repeat) if paired else side.complete for side in (a, b)]
     if difference.error is None or not all(vary([run.seconds for run in side if run.seconds]) for side in runs):
@@ -78,15 +79,15 @@ def in_order(
 
 
 def shown_by(why: str, command: str) -> str:
-    """Append to a reason for refusal the command whose runs would show the difference, unless it is empty."""
+    """Append a command, if any, to a reason for refusal. The runs of this command would show the difference."""
     return f"{why}; shown by: {command}" if command else why
 
 
 def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, definition: dict[str, Any]) -> str:
-    """Return the options of `runner run` that make `repeats` runs of some cells of a run's experiment."""
+    """Return the options with which `runner run` makes `repeats` runs of some cells of a run's experiment."""
     declared = definition.get("args") or {}
     told = [("only", axis, cell[axis]) for cell in cells for axis in cell if axis not in ("layout", *run.option_axes)]
-    # Values of unlike nodes are joined by a plus in axes, by a comma in options.
+    # Different values of nodes are joined with `+` in axes, and with a comma in options.
     told += [("with", axis, str(run.axes[axis]).replace("+", ",")) for axis in run.option_axes]
     told += [("set", arg, value) for arg, value in run.args.items() if declared.get(arg, value) != value]
     of_definition = definition.get("env") or {}
@@ -100,7 +101,7 @@ def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, d
 
 
 def _beside(runs: Iterable[RunSummary]) -> dict[str, str]:
-    """Map the path of each run that overlapped another on one machine to a text that names both runs."""
+    """Find runs that overlapped on one machine. The path of each is mapped to a text that names both runs."""
     last: dict[str, RunSummary] = {}
     found = {}
     for run in runs:
@@ -118,9 +119,9 @@ def _began(run: RunSummary) -> float:
 
 
 def _end(run: RunSummary) -> float:
-    """Return when a run ended: its start plus its seconds, or only its start if its machines are unknown.
+    """Return when a run ended: its start plus its seconds. Returns its start if its machines are unknown.
 
-    Some programs do not measure in seconds, so the result is at most the time at which the processes ended.
+    Some programs do not measure in seconds, so the result is never later than the end of the processes.
     """
     took = run.seconds or 0.0 if any(id_ for id_, _ in run.machines) else 0.0
     return max(_began(run), min(_began(run) + took, math.inf if run.ended is None else run.ended))
@@ -129,9 +130,9 @@ def _end(run: RunSummary) -> float:
 def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) -> float:
     """Return the factor by which the order of the runs multiplies a standard error; 1 for a good order.
 
-    `a` and `b` are the places of each side's runs in their series, in the order of the pairs if the runs are `paired`.
-    The factor is computed for a steady drift, and for noise with a correlation of one half between successive runs. The
-    larger factor counts.
+    `a` and `b` have the places of the two sides' runs in their series. If `paired`, runs at the same index are a pair.
+    One factor is computed for a steady drift, another for noise with a correlation of one half between successive runs.
+    The larger factor is returned.
     """
     if min(len(a), len(b)) <= 1:
         return 1.0
@@ -143,7 +144,7 @@ def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) ->
 
 
 def _alike(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
-    """Return the factor for correlated noise: sqrt(true variance of the difference / its expected estimate)."""
+    """Return the factor for correlated noise: sqrt(true variance / expected estimate of the variance)."""
     counts = len(a), len(b)
     runs = sorted([(place, 0) for place in a] + [(place, 1) for place in b])
     shared = {(0, 0): 0.0, (1, 1): 0.0, (0, 1): 0.0}  # correlations added over pairs of runs, by the sides of the pair

@@ -16,16 +16,17 @@ from runner.report.statistics import Difference, Estimate, karp_flatt, typical
 INPUT_SHARE = 0.25
 """The input is named as the limit if this share of the training is spent waiting for batches."""
 LOST_SHARE = 0.2
-"""A cause is named if more processes lose this share of the baseline's MFU."""
+"""A cause is named if a cell has more processes than its baseline, and loses this share of the baseline's MFU."""
 BUSY = 0.5
 """Computing is named as the limit if the MFU is at least this share."""
 
 
 @dataclass(frozen=True)
 class CellRuns:
-    """The runs of a cell, oldest first, the complete runs among them, and the typical seconds of the complete runs.
+    """The runs of a cell, oldest first.
 
-    `copies` are further records of the same runs. These records are ignored.
+    `complete` has the complete runs, and `seconds` their typical time. `copies` are further records of the same runs,
+    and are ignored.
     """
 
     runs: tuple[RunSummary, ...]
@@ -35,23 +36,23 @@ class CellRuns:
 
     @property
     def first(self) -> RunSummary:
-        """The oldest run, for properties that all runs share."""
+        """The oldest run. It is read for properties that all runs share."""
         return self.runs[0]
 
     def mean(self, name: str) -> float | None:
-        """Average a field over the complete runs that have a value; None if no run has one."""
+        """Average a field over the complete runs that have a value. Returns None if no run has a value."""
         values = [value for run in self.complete if (value := getattr(run, name)) is not None]
         return sum(values) / len(values) if values else None
 
     @property
     def load(self) -> dict[str, float]:
-        """The load of the nodes while training: each figure averaged over the complete runs that have it."""
+        """The load of the nodes while training. Each figure is averaged over the complete runs that report it."""
         names = dict.fromkeys(name for run in self.complete for name in run.load)
         return {name: fmean(run.load[name] for run in self.complete if name in run.load) for name in names}
 
     @property
     def sources(self) -> dict[str, str]:
-        """The place where each figure of the newest run was read, except figures from the kit's own events."""
+        """The place where each figure of the newest run was read. Figures from the kit's events are left out."""
         run = (self.complete or self.runs)[-1]
         return {name: f"{run.path}/{place}" if ":" in place else place for name, place in run.sources.items()}
 
@@ -78,12 +79,12 @@ class Row(CellRuns):
 
     @property
     def scaling(self) -> str | None:
-        """The kind of scaling: "strong" or "weak", declared or derived from the batches; None if unknown."""
+        """The kind of scaling, "strong" or "weak". It is declared or derived from the batches, and None if unknown."""
         return scaling_of(self, self.baseline)
 
     @property
     def rate(self) -> Estimate | None:
-        """Samples per second of all processes together; None unless times per sample are compared."""
+        """The samples per second of all processes together; None if the times are not times per sample."""
         return self.seconds.inverse() if self.seconds and self.first.measure == SAMPLE_SECONDS else None
 
     @property
@@ -95,16 +96,16 @@ class Row(CellRuns):
 
     @property
     def serial_fraction(self) -> float | None:
-        """Karp and Flatt's metric; None for a slow-down or if the baseline has several processes."""
+        """Karp and Flatt's metric. It is None if the speed-up is below 1, or if the baseline has several processes."""
         if self.speedup is None or self.speedup.value < 1 or not self.baseline or self.baseline.first.processes > 1:
             return None
         return karp_flatt(self.speedup.value, self.first.processes)
 
     @property
     def limit(self) -> str:
-        """The limit of the row's speed, such as `input`, and the figure that shows this limit; "" if unknown.
+        """The limit of the row's speed, such as `input`, with the figure that shows this limit. It is "" if unknown.
 
-        Batches are made while a GPU computes, so the input is named only if the GPU was idle at times. Communication
+        Batches are made while a GPU computes, so the input is a limit only if the GPU was idle at times. Communication
         and slower computing can be distinguished only if the times of each rank are known.
         """
         mfu, share = self.mean("mfu"), self.mean("input_share")
@@ -142,19 +143,19 @@ class Block:
 
     @property
     def first(self) -> RunSummary:
-        """A run of the first row, for properties that all rows share."""
+        """A run of the first row. It is read for properties that all rows share."""
         return self.rows[0].first
 
     @property
     def axes(self) -> list[str]:
-        """The names of the axes of all rows. A row may lack some axes, such as the link if it has one node."""
+        """The names of the axes of all rows. A row may lack an axis: a row with one node has no link."""
         return list(dict.fromkeys(axis for row in self.rows for axis in row.first.axes))
 
 
 def cell_runs(runs: list[RunSummary]) -> CellRuns:
-    """Sort the runs of a cell by their start, and set aside further copies of a record.
+    """Sort the runs of a cell by their start. If a record has copies, keep one copy, and set aside the others.
 
-    The newest complete copy counts, or the newest copy if none is complete.
+    The newest complete copy is kept, or the newest copy if none is complete.
     """
     copies: dict[str, list[RunSummary]] = defaultdict(list)
     for run in sorted(runs, key=_age):
@@ -167,7 +168,7 @@ def cell_runs(runs: list[RunSummary]) -> CellRuns:
 
 
 def scaling_of(cell: CellRuns, base: CellRuns | None) -> str | None:
-    """Return "strong" or "weak" as declared, or for a script as the cells' batch sizes show; None if unknown."""
+    """Return "strong" or "weak". For scripts that declare neither, compare batch sizes. Returns None if unknown."""
     if cell.first.scaling or base is None or base.first is cell.first or cell.first.measure != SAMPLE_SECONDS:
         return cell.first.scaling
     runs = [*cell.complete, *base.complete]
@@ -187,7 +188,11 @@ def is_complete(run: RunSummary) -> bool:
 def timed_alike(
     runs: Iterable[RunSummary], cell_of: Callable[[RunSummary], Hashable] = lambda run: run.cell
 ) -> list[RunSummary]:
-    """Return all runs with wall times if the samples of any cell were never counted; otherwise all runs unchanged."""
+    """Give all runs the same kind of time.
+
+    If none of a cell's completed runs counted its samples, all runs are returned with wall times. Otherwise all runs
+    are returned unchanged.
+    """
     runs = list(runs)
     counted: dict[Hashable, bool] = defaultdict(bool)
     for run in runs:
@@ -203,14 +208,14 @@ def _age(run: RunSummary) -> tuple[str, str]:
 
 
 def copies_note(copies: Collection[RunSummary]) -> str:
-    """Return the number of ignored copies, and the path of one."""
+    """Return a note with the number of ignored copies and the path of one copy."""
     count = len(copies)
     where = min(run.path for run in copies)
     return f"{count} {'copy of a run' if count == 1 else 'copies of runs'} ignored, the first: {where}"
 
 
 def ending(run: RunSummary) -> str:
-    """Return the status of a run, its reason and its path."""
+    """Describe how a run ended: the status, the reason for it, and the run's path."""
     return f"{run.status.replace('_', ' ')}: {run.reason or 'reason unknown'} ({run.path})"
 
 

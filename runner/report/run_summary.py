@@ -38,14 +38,14 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     Attributes:
         id: shared by all copies of the record and by no other run; "" if unknown.
         option_axes: the axes that are options of the target, each with its kind.
-        own_args: arguments that only this program of the experiment has.
+        own_args: arguments that only the run's program has, and no other program of the experiment.
         unobserved: why a script's samples could not be counted, or its warm-up could not be separated.
-        exchange_share: the mean share of the epochs spent exchanging or waiting for other ranks.
+        exchange_share: the share of an epoch in which ranks exchange data or wait for others, averaged over epochs.
         same: values that must be equal in all runs of a claim, by name.
         machines: the (boot id, name) of each machine.
-        memory: the bytes of the machine with the least memory and of that with the most.
+        memory: the least and the most memory of a machine, in bytes.
         learned: the first and the last value of each loss or other evaluation figure, by name.
-        side: if made for a comparison: the comparison's id, `A` or `B`, and the label of the side.
+        side: the comparison's id, `A` or `B`, and the side's label; None if the run was made for no comparison.
         slowed: a sentence for each cause that slowed the run.
         began: when the run's processes started, in seconds since 1970 UTC.
         ended: when all processes of the run had ended.
@@ -177,7 +177,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
 
 
 def _option_axes(launch: Launch, layout: Layout) -> dict[str, str]:
-    """Return the target's options that affect speed, as axes. A plus joins unlike values of nodes."""
+    """Return the target's options that affect speed, as axes. Different values of nodes are joined with `+`."""
     axes = {}
     for name, kind in launch.option_axes.items():
         value = launch.options.get(name)
@@ -228,7 +228,7 @@ def _changes_speed(name: str) -> bool:
 
 
 def _args(launch: Launch) -> dict[str, dict[str, Any]]:
-    """Split a run's args, without axes and data path, into args that separate blocks and args of one program."""
+    """Split a run's args into args that separate blocks and args of one program. Axes and data path are left out."""
     own = {key for keys in launch.definition.get("program_args", {}).values() for key in keys}
     told = {key: value for key, value in launch.args.items() if key not in {DATA_DIR, *launch.axes}}
     return {
@@ -247,10 +247,10 @@ def _share(metrics: dict[str, float], part: str, whole: str) -> float | None:
 
 
 def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
-    """Return the hash of the sources that the ranks reported, or else the hash of the checkout.
+    """Return the hash of the sources that the ranks reported. If they reported none, return the hash of the checkout.
 
-    The ranks of a script report only the hash of the script. Return both hashes, because an image may contain a
-    different script than the checkout.
+    The ranks of a script report only the hash of the script. In this case both hashes are returned, because an image
+    may contain a different script than the checkout.
     """
     told = [fact for fact in facts if "sources_sha256" in fact]
     started = _values([fact for fact in facts if fact.get("program_sha256")], "program_sha256")
@@ -259,7 +259,10 @@ def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
 
 
 def _image(record: Record) -> str:
-    """Return the image's digest or id, from before the launch or from the pods. Tags are unsafe: they may be moved."""
+    """Return the image's digest or id, as known before the launch, or else as the pods report.
+
+    Tags do not identify an image, because they may be moved.
+    """
     image = record.launch.image or {}
     exits = record.outcome.exits if record.outcome else []
     pulled = _values([end.place for end in exits if "digest" in end.place], "digest", " ")
@@ -267,7 +270,7 @@ def _image(record: Record) -> str:
 
 
 def _device_from_outside(record: Record) -> str:
-    """Name the device of a run whose ranks named none: the machines of its pods, or the runner's own GPU or CPU."""
+    """Name the device if no rank named one. Returns the machines of its pods, or else the runner's GPU or CPU."""
     here = facts_here(record.launch)
     places = [end.place for end in record.outcome.exits] if record.outcome else []
     if machines := {place["machine"] for place in places if place.get("machine")}:

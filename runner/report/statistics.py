@@ -2,7 +2,7 @@
 
 Times are compared on the log scale, because run times are positive and their noise is multiplicative. On this scale a
 ratio is a difference, so Welch's t interval applies (B. L. Welch, Biometrika 34, 1947). In simulations with three
-repeats a side, this interval has its nominal coverage, but a bootstrap or mean +- sigma covers far too little.
+repeats a side, this interval had its nominal coverage. The coverage of a bootstrap or of mean +- sigma was far too low.
 """
 
 import math
@@ -48,9 +48,9 @@ class Estimate:
 class Difference:
     """A mean of natural logarithms, or a difference of two such means, and its spread.
 
-    `samples` has the variance and the size of each sample: two samples for two independent sides, or one sample for
-    differences within pairs of runs. The variance is None if no two values differ. `widened` is the factor by which
-    the order of the runs increases the standard error.
+    `samples` has the variance and the size of each sample. Two independent sides give two samples. Pairs of runs give
+    one sample of differences. The variance is None if all values are equal. `widened` is the factor by which the order
+    of the runs increases the standard error.
     """
 
     log: float
@@ -59,7 +59,7 @@ class Difference:
 
     @property
     def error(self) -> float | None:
-        """The standard error of `log`; None if a sample has no two values that differ."""
+        """The standard error of `log`; None if all values of a sample are equal."""
         shares = self._shares()
         return self.widened * math.sqrt(sum(shares)) if shares else None
 
@@ -106,8 +106,9 @@ def typical(seconds: list[float]) -> Estimate:
 def welch(base: list[float], other: list[float]) -> Difference:
     """Return mean ln base - mean ln other for independent samples.
 
-    The estimate is the ratio base / other: the speed-up, if both samples are times of the same work. The interval is
-    Welch's t interval of the logarithms: d +- t sqrt(v1/n1 + v2/n2), degrees of freedom by Welch and Satterthwaite.
+    The estimate is the ratio base / other. This is the speed-up if both samples are times of the same work. The
+    interval is Welch's t interval of the logarithms: d +- t sqrt(v1/n1 + v2/n2). The degrees of freedom follow Welch
+    and Satterthwaite.
     """
     logs = [[math.log(value) for value in side] for side in (base, other)]
     samples = tuple((_variance(values), len(values)) for values in logs)
@@ -144,7 +145,7 @@ def karp_flatt(speedup: float, processes: int) -> float | None:
 def accuracies_agree(first: float, second: float, samples: int) -> bool:
     """Return whether two accuracies agree within the sampling error of a test set of `samples`.
 
-    Use the two-proportion z interval with the pooled share, but always allow a difference of one correct answer.
+    The two-proportion z interval with the pooled share is used. A difference of one correct answer is always allowed.
     """
     quantile = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
     pooled = (first + second) / 2
@@ -155,7 +156,7 @@ def accuracies_agree(first: float, second: float, samples: int) -> bool:
 def more_for_width(difference: Difference, share: float, tests: int = 1) -> int | None:
     """Return how many more repeats of each side narrow the interval to +- `share`, for example 0.05.
 
-    The interval is corrected for `tests` simultaneous tests. Return None if the spread is unknown, or more than
+    The interval is corrected for `tests` simultaneous tests. Returns None if the spread is unknown, or if more than
     `MOST` repeats are needed.
     """
 
@@ -169,10 +170,10 @@ def more_for_width(difference: Difference, share: float, tests: int = 1) -> int 
 def repeats_to_find(difference: Difference, effect: float, power: float = POWER, tests: int = 1) -> int | None:
     """Return how many repeats of each side find a difference of `effect` on the log scale with this power.
 
-    The test is corrected for `tests` simultaneous tests. The spread is itself an estimate, so the power is the mean
-    over all spreads that could have led to the observed spread: sqrt(n / v) effect must reach the quantile of a
-    noncentral t distribution with the spread's degrees of freedom (Julious and Owen, Pharmaceut. Statist. 5, 2006).
-    Return None if the spread is unknown, or more than `MOST` repeats are needed.
+    The test is corrected for `tests` simultaneous tests. The observed spread is an estimate, so the power is the mean
+    over all true spreads that may have led to it. For this, sqrt(n / v) effect must reach the quantile of a noncentral
+    t distribution with the spread's degrees of freedom (Julious and Owen, Pharmaceut. Statist. 5, 2006). Returns None
+    if the spread is unknown, or if more than `MOST` repeats are needed.
     """
 
     def found(repeats: int) -> bool:
@@ -205,7 +206,7 @@ def t_quantile(freedom: float, level: float = LEVEL) -> float:
 def _special() -> Any:
     """Import SciPy's functions on first use, because the import takes longer than most commands.
 
-    Without the threads of NumPy's OpenBLAS, the import takes a third less time.
+    The threads of NumPy's OpenBLAS are switched off, so that the import takes a third less time.
     """
     threads = os.environ.get("OPENBLAS_NUM_THREADS")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -223,13 +224,13 @@ def _mean(logs: list[float]) -> Difference:
 
 
 def _center(values: list[float]) -> float:
-    """Return the mean, without rounding if all values are equal."""
+    """Return the mean. If all values are equal, the mean has no rounding error."""
     first = values[0]
     return first + statistics.fmean([value - first for value in values])
 
 
 def _variance(values: list[float]) -> float | None:
-    """Return the sample variance; None if all values are equal. `statistics.variance` takes twenty times as long."""
+    """Return the sample variance, 20 times as fast as `statistics.variance`. Returns None if all values are equal."""
     if max(values) - min(values) < _EQUAL:
         return None
     mean = _center(values)

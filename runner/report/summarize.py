@@ -63,10 +63,10 @@ class _Definition(msgspec.Struct):
 
 
 def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block], list[str]]:
-    """Read a results folder and compare the runs of one experiment, or of all.
+    """Read a results folder and compare the runs of one experiment, or of all experiments.
 
-    Return the blocks, and notes for the user, for example on each file left out. Raises RequestError if the folder is
-    missing or has no runs of the experiment.
+    Returns the blocks, and notes for the user, for example on each file left out. Raises RequestError if the folder is
+    missing, or if it has no runs of the experiment.
     """
     runs, notes = runs_of(results, experiment)
     if not runs:
@@ -104,7 +104,7 @@ def blocks_of(results: Path, runs: list[RunSummary]) -> list[Block]:
 
 
 def _definition(folder: Path) -> dict[str, Any]:
-    """Return the definition in a run's record; {} if the parts that tables use are invalid."""
+    """Return the definition in a run's record. Returns {} if it is unreadable, or a part that tables use is invalid."""
     try:
         definition = read_run(folder, folder).launch.definition
         baseline = msgspec.convert(definition, _Definition).baseline or {}
@@ -136,12 +136,12 @@ def read_results(results: Path) -> Contents:
 
 
 def read_run(folder: Path, below: Path) -> Record:
-    """Read a run's record. Raises ValueError or OSError if it is broken, or its path below `below` has a link."""
+    """Read a run's record. Raises ValueError or OSError if it is broken, or has a link in its path below `below`."""
     return read_record(read_file(folder / RECORD, LARGEST_RECORD, below=below))
 
 
 def fate_of(record: Record, folder: Path) -> Record:
-    """Correct the status of a record that says `running` if the run has ended, without writing to the file."""
+    """If a record says `running`, but its run has ended, correct the status. The file is not changed."""
     if record.launch.by_hand:
         from runner.records.folder import RunFolder
 

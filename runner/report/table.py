@@ -25,7 +25,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Table(Grid):
-    """A block as text: facts common to all rows, a line for each row, published rows (maybe none), and notes."""
+    """A block as text, with a line for each row. `common` has facts common to all rows. `published` may be empty."""
 
     common: list[str] = field(default_factory=list)
     published: Grid = field(default_factory=Grid)
@@ -71,7 +71,7 @@ def _each(counts: set[int]) -> str:
 
 
 def _published(block: Block) -> Grid:
-    """Lay out published figures. `speed-up` is computed from published times, `printed` is the published speed-up."""
+    """Lay out published figures. `speed-up` is computed from published times. `printed` is the published speed-up."""
     if not block.definition.get("published"):
         return Grid()
     from runner.definitions.published import figures  # slow to import
@@ -98,9 +98,10 @@ def _figure(form: str, value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A grid to be drawn, with several lines for each head.
+    """A grid that is ready to be drawn. Each head may have several lines.
 
-    `left_out` names dropped columns. `equal` has the name and value of each column whose cells are equal.
+    `equal` has the name and the value of each column that was dropped because all its cells are equal. `left_out` names
+    the other dropped columns.
     """
 
     head: list[list[str]]
@@ -112,12 +113,12 @@ class Fitted:
 
     @property
     def names(self) -> list[str]:
-        """The heads, each in one line."""
+        """The heads. Each is joined into one line."""
         return [" ".join(head) for head in self.head]
 
 
 def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
-    """Make a grid fit a number of characters with as few changes as possible. If no form fits, return the narrowest."""
+    """Make a grid at most `columns` wide, with as few changes as possible. Returns the narrowest form if none fits."""
     form = _as_it_is(grid)
     steps: list[Callable[[Fitted], Fitted]] = [
         lambda form: replace(form, gap=2),

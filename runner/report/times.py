@@ -38,10 +38,11 @@ class Link(NamedTuple):
 
 @dataclass
 class RankTimes:
-    """A rank, and for each epoch the seconds of its parts and some shares.
+    """A rank and its times. `epochs` has the seconds of each epoch's parts, and some shares.
 
-    `cpu_share` and `throttled_share` are the CPU time and the time throttled by a CPU quota, divided by the epoch's
-    time. `slowest_share` is the share of the epoch's steps in which no rank was slower.
+    `cpu_share` is the CPU time, divided by the epoch's time. `throttled_share` is the time for which a CPU quota
+    throttled the rank, also divided by the epoch's time. `slowest_share` is the share of the epoch's steps in which no
+    rank was slower.
     """
 
     rank: int
@@ -76,15 +77,15 @@ class RankTimes:
         return [epoch[name] for epoch in self.epochs if name in epoch]
 
     def mean_reported(self, name: str) -> float | None:
-        """Return the mean of a share over the epochs that report a value; None if no epoch does."""
+        """Return the mean of a share over the epochs that report a value; None if no epoch reports one."""
         told = self.reported(name)
         return statistics.fmean(told) if told else None
 
     def shown(self) -> dict[str, float]:
         """Return the mean share of each part of `SHOWN`.
 
-        If the device is the CPU, computing beyond the process's CPU time counts as waiting for a core. The wait may
-        have been longer, because other parts use CPU time too.
+        If the device is the CPU, and a process computes for longer than its CPU time, the excess counts as waiting for
+        a core. The wait may have been longer, because the other parts of an epoch use CPU time too.
         """
         shares = {part: self.mean(part) for part in PARTS}
         cpu, waited = self.reported("cpu_share"), 0.0
@@ -122,7 +123,7 @@ class Times:
 
 
 def times_of(record: Record) -> Times | None:
-    """Return how each rank spent its time, in epochs or as observed in a script; None if any rank has no times."""
+    """Return how each rank spent its time, by epochs, or as observed in a script. Returns None if a rank has none."""
     told = [row["time_by_rank"] for row in record.epochs if "time_by_rank" in row]
     told = [by_rank for by_rank in told if len(by_rank) == len(record.ranks)]
     if not told:
@@ -137,10 +138,10 @@ def times_of(record: Record) -> Times | None:
 
 
 def _of_script(record: Record) -> Times | None:
-    """Return the times observed in a script's processes; None unless all processes were observed.
+    """Return the times observed in a script's processes. Returns None unless all processes were observed.
 
-    The rank with the shortest exchange is assumed not to wait. The other ranks wait for the time beyond this exchange.
-    If any exchange was not timed, exchanging counts as computing.
+    The rank with the shortest exchange is assumed not to wait. In the exchange of any other rank, the time beyond the
+    shortest exchange counts as waiting. If any exchange was not timed, exchanging counts as computing.
     """
     seen = [rank.observed for rank in record.ranks if rank.observed and rank.observed.seconds_after_warmup]
     if not seen or len(seen) < len(record.ranks):
@@ -160,7 +161,10 @@ def _of_script(record: Record) -> Times | None:
 
 
 def _exchange(seen: Observed) -> float | None:
-    """Return the seconds of exchanges: in collectives, or extrapolated from backward passes that DDP timed."""
+    """Return the seconds of exchanges. Returns None if exchanges were not timed.
+
+    The seconds are extrapolated from backward passes that DDP timed, or else measured in collectives.
+    """
     if seen.exchange_seconds_a_backward is None or seen.accumulation != 1:
         return seen.collective_seconds_after_warmup
     return seen.exchange_seconds_a_backward * ((seen.steps or 0) - (seen.warmup_steps or 0))
@@ -173,12 +177,12 @@ def _rank(rank: RankFacts, epochs: list[dict[str, float]], *, knows_exchange: bo
 
 
 def disturbances(record: Record) -> list[str]:
-    """Return the disturbances of a run, with figures, that the reported load of its nodes shows."""
+    """Return the disturbances that the reported load of a run's nodes shows, with figures."""
     return [what for _, found in _by_machine(record) for what in found]
 
 
 def is_load_known(record: Record) -> bool:
-    """Return whether each node of a run reported the CPU load of its machine and how much the run itself caused."""
+    """Return whether each node of a run reported its machine's CPU load, and the run's part of this load."""
     facts, told = _facts(record), {"cpu_percent", "own_cpu_percent"}
     reported = {load.node for load in record.load if facts[load.node].get("machine_cores") and told <= load.mean.keys()}
     return bool(reported) and reported >= {rank.node for rank in record.ranks}

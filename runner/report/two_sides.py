@@ -1,8 +1,8 @@
 """Compare the runs of two versions, A and B, and judge each cell.
 
-Runs made for a comparison come in pairs of adjacent runs, in the order AB BA AB BA, and are compared within the pairs.
-Slow changes of the machine affect both runs of a pair alike, and the next pair reverses the sign of a linear drift.
-Other runs are compared as two independent samples, by Welch's test.
+Runs made for a comparison come in pairs of successive runs, in the order AB BA AB BA. The two runs of a pair are
+compared with each other, because slow changes of the machine affect them alike. A linear drift has opposite signs in
+successive pairs. Runs that were not made for a comparison are two independent samples, compared by Welch's test.
 """
 
 import math
@@ -43,16 +43,16 @@ class Verdict:
     """The comparison of one cell.
 
     Attributes:
-        a, b: the cell's runs on each side; None if there are none.
+        a, b: the cell's runs on sides A and B; None if a side has no runs.
         on_both: the number of runs that are ignored because both sides contain them.
-        verdict: `FASTER`, `SLOWER`, `SAME` or `NOT_COMPARABLE`, said of B.
-        why: the reason if the cell is not comparable or not decided.
+        verdict: whether B is `FASTER`, `SLOWER`, `SAME` or `NOT_COMPARABLE`.
+        why: the reason why the cell is not comparable, or why it is not decided.
         ratio: the typical time of B divided by the typical time of A.
         adjusted_p: the p-value after Holm's correction over all cells.
         small: whether both ends of the interval are smaller than the difference to detect.
         decided: whether B is `FASTER` or `SLOWER`, or the difference is small.
         proposed: repeats of each side with which nine of ten comparisons find the difference to detect.
-        differs: a sentence with two values for each property that differs between the sides.
+        differs: for each property that differs between the sides, a sentence with two values.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Verdict:
 
     @property
     def in_pairs(self) -> bool:
-        """Whether the cell's runs were made in pairs: for one comparison, with equal repeat numbers on both sides."""
+        """Whether the cell's runs were made for one comparison, and have equal repeat numbers on both sides."""
         if not self.a or not self.b:
             return False
         of_a, of_b = self.a.first.side, self.b.first.side
@@ -87,9 +87,10 @@ class Verdict:
 
 
 def exit_code(verdicts: list[Verdict]) -> int:
-    """Return 1 if B is slower in any cell and the difference is not small, else 4 if any cell is undecided, else 0.
+    """Return 1 if B is slower in any cell and the difference is not small.
 
-    A cell that only B has does not count as undecided.
+    Otherwise, return 4 if any cell is undecided, and 0 if no cell is. A cell that only B has does not count as
+    undecided.
     """
     if any(verdict.verdict == SLOWER and not verdict.small for verdict in verdicts):
         return 1
@@ -182,8 +183,9 @@ def _verdict(cell: Verdict, difference: Difference, adjusted_p: float | None, de
 def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Verdict]:
     """Match the cells of sides A and B by experiment, layout, axes and the rest of `BlockKey`.
 
-    The rest is ignored if each side has only one cell of this layout and axes, and the experiment if each side has only
-    one experiment. Runs on both sides are left out, because they would make the difference look too small.
+    If each side has only one experiment, the experiment is ignored. If each side has only one cell with a layout and
+    axes, the rest of `BlockKey` is ignored. Runs that both sides contain are left out, because they would make the
+    difference look too small.
     """
     one_each = len({run.experiment for run in a}) == len({run.experiment for run in b}) == 1
     places: dict[Any, list[dict[Any, list[RunSummary]]]] = defaultdict(lambda: [defaultdict(list), defaultdict(list)])

@@ -1,6 +1,6 @@
 """Read the details of single runs from their records: provenance, phases, curves and load.
 
-A reported value that is not a number becomes None: a gap in a plot.
+A reported value that is not a number becomes None, which is a gap in a plot.
 """
 
 import shlex
@@ -41,10 +41,10 @@ class Details:
     Attributes:
         provenance: host, commit, versions and so on, by name; "" if unknown.
         command: the distinct commands of the nodes.
-        seconds: the seconds of each phase, of training (`train`), program (`total`) and run (`wall`).
+        seconds: the seconds of each phase, and of the training (`train`), the program (`total`) and the run (`wall`).
         curves: the points of each curve, by name: (epoch, seconds of training until the epoch's end, value).
         load: the points of each load figure, by name: (seconds, mean over nodes and devices).
-        rates: the operations whose bus bandwidth is a metric.
+        rates: the operations whose bus bandwidth is a metric of the run.
     """
 
     provenance: dict[str, str]
@@ -56,7 +56,7 @@ class Details:
 
 
 class DetailReader:
-    """Read the records of runs, up to `MOST_BYTES`. `left_out` counts records that are too large or broken."""
+    """Read the records of runs, up to `MOST_BYTES` in total. `left_out` counts records that are too large or broken."""
 
     def __init__(self) -> None:
         self.left_out = 0
@@ -77,7 +77,7 @@ class DetailReader:
         return self._read[run.path]
 
     def messages(self, run: RunSummary) -> Rates:
-        """Return the bus bandwidths of a run by operation: pairs of (bytes of a message, bytes per second)."""
+        """Return the bus bandwidths of a run: for each operation, pairs of (bytes of a message, bytes per second)."""
         folder = RunFolder(Path(run.path))
         try:
             for _, path in folder.raw_files(Layout.parse(run.layout)).printed():
@@ -155,7 +155,7 @@ def _load(nodes: list[Load]) -> dict[str, list[tuple[float, float]]]:
 
 
 def _messages(path: Path, below: Path) -> Rates:
-    """Read the bandwidth of each operation and size from an output. Raises ValueError if the output is too long."""
+    """Read bandwidths by operation and message size from an output file. Raises ValueError if the file is too long."""
     rates: dict[str, dict[float, float]] = {}
     with files.open_file(path, below) as file:
         if file.seek(0, 2) > MOST_RAW_BYTES:

@@ -24,7 +24,7 @@ FEWEST_PLOTS = 3
 """Plots that each block may have until the page has `MOST_PLOTS`."""
 MOST_BLOCKS = 30
 _RESERVED = 60_000
-"""Bytes kept for the head of the page and the list of blocks that are not on it."""
+"""Bytes reserved for the head of the page and for the list of blocks that are not on the page."""
 _MOST_NAMED = 300
 _MOST_NOTES = 50
 
@@ -95,13 +95,13 @@ def _counted(blocks: list[Block]) -> list[str]:
 
 
 def _plot_prefix(place: int, experiment: str) -> str:
-    """Return a prefix for the names of a block's plot files, safe for any experiment's name."""
+    """Return a prefix for the names of a block's plot files. The experiment may have any name."""
     word = "".join(letter if letter.isascii() and (letter.isalnum() or letter == "-") else "-" for letter in experiment)
     return f"{place + 1:02}-{word[:60]}"
 
 
 def _environment() -> Environment:
-    """Return the templates. Each text in a template is folded into one printable line and escaped for HTML."""
+    """Return the templates. Each text put into a template is folded into one printable line and escaped for HTML."""
     return Environment(
         loader=PackageLoader("runner.tools.pages"),
         undefined=StrictUndefined,

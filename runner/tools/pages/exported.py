@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """A run for tools such as MLflow. `safe_name` made the names; `curves` are values over epochs."""
+    """A run for tools such as MLflow. All names come from `safe_name`. `curves` has values over epochs."""
 
     id: str
     experiment: str
@@ -53,7 +53,7 @@ class ExportedRun:
 def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> Iterator[ExportedRun]:
     """Yield the runs below a results folder, and add a note for each unreadable record to `notes`.
 
-    Raises RequestError if there is no such folder, or no run of the experiment.
+    Raises RequestError if the folder is missing, or if it has no run of the experiment.
     """
     names = set()
     for path in list_runs(results, notes):
@@ -115,7 +115,7 @@ def _word(value: object) -> str:
 
 
 def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
-    """Return the values of each epoch, timed as the run's start plus the seconds of training so far."""
+    """Return the values of each epoch. Their time is the run's start plus the seconds of training so far."""
     times: dict[int, int] = {}
     curves: dict[str, dict[int, Point]] = {}
     now = float(started_ms)
@@ -131,7 +131,7 @@ def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
 
 
 def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], step: int, time_ms: int) -> None:
-    """Add the values of one epoch, except values that an earlier row had."""
+    """Add the values of an epoch's row. Values that an earlier row has for this step are not replaced."""
     for name, value in row.items():
         if name != "epoch_num" and (figure := number(value)) is not None:
             curves.setdefault(f"{kind}.{safe_name(name)}", {}).setdefault(step, Point(step, float(figure), time_ms))

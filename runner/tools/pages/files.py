@@ -33,9 +33,9 @@ def page_of(sources: list[Path], experiment: str | None = None) -> Page:
 
 
 def _blocks(folders: list[Path], experiment: str | None, notes: list[str]) -> list[Block]:
-    """Compare the runs of folders. Each run counts once, even if a folder contains or copies another folder.
+    """Compare the runs of folders. Each run counts once, even if one folder contains another or is its copy.
 
-    The path of a run begins with the folder as given.
+    The path of a run in the blocks begins with the given folder.
     """
     runs: dict[tuple[str, str], RunSummary] = {}
     copies = 0
@@ -55,7 +55,7 @@ def _blocks(folders: list[Path], experiment: str | None, notes: list[str]) -> li
 
 
 def write_report(sources: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> list[str]:
-    """Write the page of some results, and each plot as SVG and PNG if `plots` is given. Return lines to print.
+    """Write the page of some results. If `plots` is given, also write each plot as SVG and PNG. Returns lines to print.
 
     Raises RequestError if the folder `plots` cannot be created.
     """

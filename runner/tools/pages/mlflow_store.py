@@ -34,7 +34,7 @@ _SETTINGS = {
 
 
 class Counts(NamedTuple):
-    """The numbers of runs that an export added, replaced because the runs had changed, and found unchanged."""
+    """The numbers of runs that an export added, replaced or found unchanged. A run is replaced if it has changed."""
 
     new: int = 0
     replaced: int = 0
@@ -42,11 +42,11 @@ class Counts(NamedTuple):
 
 
 def export(runs: Iterable[ExportedRun], uri: str, say: Callable[[str], None] = lambda _: None) -> Counts:
-    """Write runs to MLflow, except runs already stored there in the same state.
+    """Write runs to MLflow, except runs that MLflow already has in the same state.
 
-    Tags in MLflow store the id of a run and a digest of its state. `uri` is the address of a tracking server or `sqlite:///FILE`.
-    `say` gets a line after every thousand runs. Raises RequestError if MLflow is not installed, or the store cannot be
-    reached, read or written.
+    In MLflow, tags store the id of a run and a digest of its state. `uri` is the address of a tracking server or
+    `sqlite:///FILE`. `say` gets a line after every thousand runs. Raises RequestError if MLflow is not installed, or if
+    the store cannot be reached, read or written.
     """
     _check(uri)
     _import()
@@ -81,7 +81,7 @@ class _Store:
         self.counts["replaced" if mlflow_id else "new"] += 1
 
     def _experiment(self, name: str) -> str:
-        """Return the id of an experiment. The first time, load its runs, or create the experiment if it is missing."""
+        """Return the id of an experiment. The first call loads its runs, or creates the experiment if it is missing."""
         if name not in self._experiments:
             stored = self._client.get_experiment_by_name(name)
             if stored is not None and stored.lifecycle_stage != "active":

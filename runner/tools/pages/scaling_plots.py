@@ -38,10 +38,10 @@ _PHASES: dict[str, tuple[str, str, str]] = {
 
 
 def speed_up(subject: Subject) -> Plot | Gap:
-    """Draw speed-up over processes with the ideal line, or cell by cell if the cells have no common ideal.
+    """Draw speed-up over processes with the ideal line. If the cells have no common ideal, draw cell by cell.
 
-    Cells have no common ideal if all have equally many processes, or their baselines have different numbers. If
-    there are too many lines or cells, draw claimed speed-ups and then the largest.
+    Cells have no common ideal if all have the same number of processes, or if their baselines differ in this number. If
+    there are too many lines or cells, the claimed speed-ups are drawn first, then the largest of the others.
     """
     title = "Speed-up"
     rows = [row for row in subject.block.rows if row.speedup and row.seconds and row.baseline]
@@ -71,7 +71,7 @@ def _value(row: Row) -> float:
 
 
 def _lines(rows: list[Row]) -> dict[str, list[Row]]:
-    """Group rows by their axes, and also by nodes if rows of a group have equally many processes."""
+    """Group rows by their axes. If rows of a group have equally many processes, also group by nodes."""
     lines: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         lines[" ".join(str(value) for value in row.first.axes.values()) or "measured"].append(row)
@@ -137,7 +137,7 @@ def _by_cell(rows: list[Row]) -> Figure:
 
 
 def _bar(row: Row) -> tuple[float, float, float]:
-    """Return a speed-up and how far its interval extends down and up, within bounds that can be drawn."""
+    """Return a speed-up, and the distances to both ends of its interval. All are limited to what can be drawn."""
     estimate = row.speedup or Estimate(0.0)
     value = _bounded(estimate.value)
     low, high = (_bounded(end or estimate.value) for end in (estimate.low, estimate.high))
@@ -231,9 +231,10 @@ def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]])
 
 
 def equality(subject: Subject) -> Plot | None:
-    """Draw by step how far gradients differ from those of one process; None unless `runner check` measured this.
+    """Draw how far the gradients of each step differ from the gradients of one process.
 
-    Dotted lines are the differences that another order of the ranks causes.
+    Dotted lines show how far they differ if only the order of the ranks changes. Returns None unless `runner check`
+    measured the differences.
     """
     checks: dict[str, Check] = subject.block.definition.get("checked", {})
     counts = {row.first.processes for row in subject.block.rows}

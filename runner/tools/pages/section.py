@@ -19,7 +19,10 @@ _ACCURACIES = (("accuracy", ""), ("best_accuracy", " best"))
 
 
 class Line(NamedTuple):
-    """A line of the table: its cells, the anchor of its list of runs, and `yes`, `no` or `base` for its claim."""
+    """A line of the table.
+
+    `anchor` links to the list of its runs. `kind` is `yes` or `no` for its claim, or `base` for the baseline.
+    """
 
     cells: list[str]
     anchor: str
@@ -27,7 +30,10 @@ class Line(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The runs of a cell, each with its failure or doubts and its values of facts that differ between runs."""
+    """The runs of a cell.
+
+    Each run has its failure and doubts, if any, and its value of every fact that differs between the runs.
+    """
 
     anchor: str
     name: str
@@ -87,7 +93,7 @@ def section_of(subject: Subject, number: int) -> Section:
 
 
 def draw(subject: Subject, section: Section, most: int) -> None:
-    """Add at most `most` plots to the section of a block, in order of importance, and gaps for missing plots."""
+    """Add at most `most` plots to the section of a block, in order of importance. A missing plot is added as a gap."""
     if not can_draw():
         return
     scaling, runs = scaling_plots, run_plots

@@ -1,7 +1,7 @@
 """Define the style of plots, and write plots as reproducible SVG or PNG.
 
-Colour-blind readers can distinguish the colours, by Okabe and Ito (Color Universal Design, 2008). In a page, the
-colours are CSS variables whose values differ between light, dark and print.
+The colours are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers can distinguish. In a
+page, the colours are CSS variables with different values for light mode, dark mode and print.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def can_draw() -> bool:
 
 
 def require_plots(what: str) -> None:
-    """Raise RequestError, naming the feature that needs plots, if matplotlib is not installed."""
+    """Raise RequestError if matplotlib is not installed. `what` names the feature that needs plots."""
     if not can_draw():
         raise RequestError(f"{what} needs the package {LIBRARY}; {WAY_OUT}")
 
@@ -160,7 +160,7 @@ def name(text: object) -> str:
 
 
 def inline(plot: Plot, prefix: str) -> str:
-    """Return a plot as SVG for a page, with the page's colours and ids that depend on `prefix`."""
+    """Return a plot as SVG with the colours of the page. The ids in the SVG depend on `prefix`."""
     text = _PROLOGUE.sub("", _METADATA.sub("", _STYLES.sub("", _svg(plot, prefix))))
     text = _TAG.sub(lambda match: _for_a_page(match[0]), text)
     text = re.sub(r">\s+<", "><", text)

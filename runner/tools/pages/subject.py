@@ -21,7 +21,7 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """A block, a reader of its records, and a prefix for the names of its plot files, unique on the page."""
+    """A block and a reader of its records. The names of its plot files begin with `prefix`, unique on the page."""
 
     block: Block
     reader: DetailReader
@@ -33,7 +33,7 @@ class Subject:
         return [row for row in self.block.rows if row.complete]
 
     def drawn(self, most: int = style.MOST_SERIES) -> list[tuple[Row, Details]]:
-        """Return at most `most` rows, evenly spaced, with the details of their typical run."""
+        """Return at most `most` of the measured rows, evenly spaced, with the details of their typical run."""
         rows = self.measured
         if len(rows) > most:
             rows = [rows[round(place * (len(rows) - 1) / (most - 1))] for place in range(most)]
@@ -58,7 +58,7 @@ class Subject:
 
 
 def typical_run(cell: CellRuns) -> RunSummary:
-    """Return the complete run of median time, or the faster of two runs in the middle."""
+    """Return the complete run of median time. If two runs are in the middle, return the faster run."""
     ordered = sorted(cell.complete, key=lambda run: (run.seconds or 0.0, run.path))
     return ordered[(len(ordered) - 1) // 2]
 
