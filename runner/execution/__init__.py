@@ -1,1 +1,1 @@
-"""Carry out runs: a plan, one node started by hand, or a job that somebody else created."""
+"""Carry out the runs of a plan, run one node by hand, or follow a job that somebody else created."""

@@ -1,7 +1,6 @@
 """Make the records of jobs that somebody else started, with kubectl or sbatch.
 
-A job names its experiment and cell. The rest of its launch describes this machine and its code at the time of
-collecting.
+A job names its experiment and cell. The rest of its launch describes the machine and the code that collect the job.
 """
 
 import json
@@ -46,7 +45,7 @@ from runner.targets.torchrun import node_specs
 
 
 class Told(msgspec.Struct):
-    """Experiment and cell that a job names."""
+    """The experiment and the cell that a job names."""
 
     experiment: str
     program: str
@@ -72,8 +71,9 @@ def collect_jobs(
 ) -> list[Record]:
     """Follow every job of a manifest to its end, without changing the job, and make its record.
 
-    `target` is kubernetes, with options for namespace and context. Raises RequestError if the file has no job of the
-    kit, or if the cluster lacks a job. Raises Interrupted after a signal. The job continues and can be collected later.
+    `target` is kubernetes, with options for namespace and context. Raises RequestError if the file has no job, or a job
+    that the kit did not make, or a job that the cluster does not have. Raises Interrupted after a signal. The job
+    continues and can be collected later.
     """
     require_writable(results)
     observer = guarded(observer)
@@ -147,9 +147,10 @@ def _keep_job(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
 
 
 def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path, Record]]:
-    """Yield the folder and the record of every job of a batch script. Existing records are kept.
+    """Yield the folder and the record of every job of a batch script. A job that has a record keeps it.
 
-    Raises RequestError if the kit did not write the script or no job wrote results, and at the end if a job still runs.
+    Raises RequestError if the kit did not write the script, or if no job wrote results. If a job still runs, raises
+    RequestError after the last record.
     """
     try:
         text = path.read_text("utf-8")
@@ -185,7 +186,7 @@ def _script(folder: RunFolder) -> Path:
 
 
 def _is_of(folder: RunFolder, told: str) -> bool:
-    """Return whether a job, not a runner, made the folder, and the folder's copy of the script names the cell."""
+    """Return whether the folder is of a job without a runner whose script names the experiment and cell `told`."""
     try:
         by_hand = not (folder.path / "request" / "launch.json").exists() or folder.launch().by_hand
         return by_hand and cell_of(_script(folder).read_text("utf-8")) == told

@@ -16,7 +16,7 @@ NEXT_RUN_BYTES = 1_000_000
 
 @contextmanager
 def reserved(folder: Path) -> Iterator[None]:
-    """Reserve space for the record during the block, in an unnamed file that cannot be left behind.
+    """Reserve disk space for the record during the block. The file has no name, so that no file remains after a crash.
 
     Raises OSError if the disk is full.
     """
@@ -26,7 +26,7 @@ def reserved(folder: Path) -> Iterator[None]:
 
 
 def what_is_lost(folder: Path, least_bytes: int = LITTLE_BYTES) -> str | None:
-    """Return why a folder can no longer be written (removed, read-only, disk full), or None if it can be."""
+    """Return why a folder can no longer be written (removed, read-only, disk full), or None if it can be written."""
     try:
         disk = os.statvfs(folder)
     except OSError as error:

@@ -47,7 +47,10 @@ def missing(plan: Plan, target: str, results: Path) -> tuple[Plan, There]:
 
 
 def require_same(runs: Iterable[Record], there: There) -> None:
-    """Raise RequestError if a planned run, or RunError if a completed run, differs from the earlier run of its cell."""
+    """Compare runs with the earlier runs of their cells.
+
+    Raises RequestError if a planned run differs, and RunError if a completed run differs.
+    """
     for now in runs:
         cell = cell_name(now.launch.layout, now.launch.axes)
         if cell not in there or now.status not in ("running", "completed"):

@@ -1,12 +1,13 @@
-"""Run one node of a run without a common supervisor, as the containers of `compose/` do.
+"""Run one node of a run without a supervisor of all nodes, as each container of `compose/` does.
 
 The last node to end makes the record. If a node was killed or the nodes share no results folder, `runner collect` makes
 the record.
 
 Nodes agree on the run id through the file `.nodes/<work>` in the shared results folder, where `work` is a hash of the
 planned launch. Node 0 writes the id into the file, and removes the file when all nodes have joined or node 0 has ended.
-Other nodes take the id if the file is younger than `YOUNG_SECONDS`. While a node waits, its file
-`.nodes/<work>.node<number>` tells node 0 for which work. The disk's clock, not the machines', gives the ages of files.
+Other nodes take the id if the file is younger than `YOUNG_SECONDS`. A node that waits makes the file
+`.nodes/<work>.node<number>`, from which node 0 learns the node's work. The ages of files come from the disk's clock,
+because the machines' clocks may differ.
 """
 
 import hashlib
@@ -45,7 +46,7 @@ _POLL_SECONDS = 0.5
 def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -> Run:
     """Return the run of the layout with the args and axes that `--key value` words set.
 
-    Other axes get their first value that is not skipped. Raises RequestError for an invalid word.
+    An axis that no word sets gets its first value that is not skipped. Raises RequestError for an invalid word.
     """
     only: list[str] = []
     changes: list[str] = []
@@ -69,7 +70,7 @@ def run_node(
 ) -> int:
     """Start one node's processes, follow them to the end and keep their output. Return the exit code, 0 or 1.
 
-    `run_id` is the id that node 0 prints, for a node without access to the same results folder.
+    A node without access to node 0's results folder needs `run_id`, the id that node 0 prints.
     """
     nodes = run.cell.layout.nodes
     if not 0 <= node < nodes:
@@ -117,8 +118,8 @@ def run_node(
 def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], say: Callable[[str], None]) -> NodeSpec:
     """Make Gloo and NCCL use the interface that reaches the master, unless the environment names one.
 
-    By default, Gloo takes the address of the host name, on Debian a loopback address. NCCL takes the first interface
-    that is up, possibly one of a virtual machine.
+    By default, Gloo takes the address of the host name, which is a loopback address on Debian. NCCL takes the first
+    interface that is up, which may belong to a virtual machine.
     """
     route = route_to(master)
     if route is None or is_loopback(route.local):
@@ -133,7 +134,7 @@ def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], sa
 
 
 class Meeting:
-    """Node 0's part in the meeting of the nodes: to publish the run id and watch for the other nodes."""
+    """Publishes the run id for node 0, and watches for the other nodes."""
 
     is_over = False
 
@@ -220,7 +221,7 @@ class _Handle(LocalHandle):
 
 
 def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
-    """Write the node's exit. The returned record is only for display."""
+    """Write how the node ended. Return a record that is only shown, not written."""
     ended = outcome.exits[0] if outcome.exits else handle.exits[0]
     ended.stopped_because, outcome.exits = outcome.stopped_because, [ended]
     if ended.code != 0 and handle.meeting:
@@ -230,7 +231,7 @@ def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) 
 
 
 def _become_owner_of(results: Path) -> None:
-    """If this process runs as root, become the owner of the results folder, so that new files get the same owner."""
+    """If this process runs as root, switch to the owner of the results folder, so that new files get the same owner."""
     try:
         owner = results.stat()
     except OSError as error:

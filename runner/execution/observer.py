@@ -32,7 +32,7 @@ class Observer(Protocol):
         """Report the record of a run that has ended."""
 
     def left_out(self, run: Run) -> None:
-        """Report that a repeat is skipped because its cell failed before."""
+        """Report that a repeat is skipped because an earlier run of its cell failed."""
 
 
 def guarded(observer: Observer) -> Observer:

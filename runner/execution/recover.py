@@ -1,11 +1,11 @@
 """Finish runs whose runner was killed: end the remaining processes, and make the records from the logs.
 
-Processes are found by the run id, the name of the run's folder. They are left alone while the runner or another holder
-of the run's lock lives, and if the runner was on another machine.
+Processes are found by the run id, which is the name of the run's folder. No process is ended while the runner lives or
+another process holds the run's lock, or if the runner was on another machine.
 
-Hosts, configurations, jobs and containers in a record are not trusted unless this user started the run on this machine.
-The proof is a file in `$XDG_STATE_HOME/distributed-experiment-kit/started` (by default in `~/.local/state`) with the
-path of the run's folder. The file is removed when the run has completed.
+Hosts, configurations, jobs and containers in a record are trusted only if this user started the run on this machine.
+The proof is a file with the path of the run's folder, in `$XDG_STATE_HOME/distributed-experiment-kit/started` (by
+default below `~/.local/state`). The file is removed when the run has completed.
 """
 
 import os
@@ -29,7 +29,7 @@ FINISHED_NOW, WOULD_FINISH, RUNS, LEFT = "finished", "would finish", "still runs
 
 @dataclass(frozen=True)
 class Found:
-    """An unfinished run, the action taken, such as `FINISHED_NOW`, and a sentence about the action."""
+    """An unfinished run, the action (`what`), such as `FINISHED_NOW`, and a sentence about the action."""
 
     path: Path
     what: str
@@ -64,7 +64,7 @@ def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
 
 
 def _recover(folder: RunFolder, *, dry_run: bool) -> str:
-    """Finish one run and describe the result. Return "" if another `recover` was faster."""
+    """Finish one run and describe the result. Returns "" if another `recover` has already finished the run."""
     try:
         launch = folder.launch()
     except (OSError, ValueError) as error:
@@ -118,7 +118,7 @@ def words_of(launch: Launch) -> list[str]:
 
 
 def _has_ended(folder: RunFolder) -> bool:
-    """Return True for a finished run and for a folder that is not a run."""
+    """Return whether there is nothing to finish: the run is finished, or the folder is not a run."""
     try:
         return folder.read().status in FINISHED
     except FileNotFoundError:  # a runner that was killed early leaves a request without a record
@@ -129,7 +129,7 @@ def _has_ended(folder: RunFolder) -> bool:
 
 
 def remember(run: Path) -> None:
-    """Store that this user started a run. Runs without this proof are ended by `recover` only on target local."""
+    """Store a proof that this user started a run. Without the proof, `recover` ends a run only on target local."""
     with suppress(OSError):
         _note(run).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _note(run).write_bytes(os.fsencode(run.resolve()))

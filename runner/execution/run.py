@@ -60,8 +60,9 @@ def execute(
 ) -> list[Record]:
     """Carry out all runs in order. After a failure, skip further repeats of the cell.
 
-    Raises Interrupted after a signal, once the current run has ended and has its record. Raises RunError if the disk is
-    full before a later run, and the errors of `missing.require_same` if the runs differ from those in `there`.
+    After a signal, raises Interrupted once the current run has ended and has its record. Raises RunError if the disk is
+    full before a run other than the first. If runs differ from those in `there`, raises the errors of
+    `missing.require_same`.
     """
     jobs = prepare(plan, target, results, observer, interrupts)
     missing.require_same([Record(launch=job.describe(), status="running") for job in jobs], there or {})
@@ -200,7 +201,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
 
 
 def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[NodeExit]]:
-    """Stop the run. Return reason and exits, with a warning if processes may remain."""
+    """Stop the run. Return the reason and the exits. If processes may remain, a warning is added."""
     left = ""
     try:
         if handle:
@@ -224,7 +225,7 @@ def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[No
 def follow(
     handle: Handle, folder: RunFolder, deadline: float, observer: Observer, watch: Watch, interrupts: Interrupts
 ) -> str | None:
-    """Show the output of a run until the run ends. Return why the run must be stopped early, or None."""
+    """Show the output of a run until the run ends. Returns the reason if the run must be stopped early, else None."""
     printed, losses, check = b"", 0, clock.monotonic() + CHECK_SECONDS
     for line in handle.lines():
         interrupts.raise_if_asked()

@@ -1,4 +1,4 @@
-"""Handle Ctrl-C, SIGTERM and SIGHUP: let signals interrupt only code that allows this, and defer signals elsewhere."""
+"""Handle Ctrl-C, SIGTERM and SIGHUP. A signal interrupts only code that allows this, and is deferred in other code."""
 
 import signal
 import sys
@@ -20,7 +20,10 @@ class Interrupts:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt in the block at the first signal, even if it came earlier. Defer further signals."""
+        """Raise KeyboardInterrupt in the block at the first signal, or at once if a signal came before.
+
+        Further signals are deferred.
+        """
         try:
             self._raises = True
             self.raise_if_asked()
@@ -30,7 +33,7 @@ class Interrupts:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """Raise Interrupted in the block at a signal. The block must leave nothing to clean up."""
+        """Raise Interrupted at a signal in the block. Use this only for a block that needs no clean-up."""
         try:
             with self.raising():
                 yield
@@ -55,7 +58,7 @@ class Interrupts:
 
 @contextmanager
 def taken() -> Iterator[Interrupts]:
-    """Within the block, handle the signals that end a command, except SIGHUP under `nohup`."""
+    """Handle SIGINT, SIGTERM and SIGHUP in the block. Under `nohup`, SIGHUP stays ignored."""
     interrupts = Interrupts()
     numbers = [signal.SIGINT, signal.SIGTERM]  # SIGINT even if ignored: shells ignore it for background jobs
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

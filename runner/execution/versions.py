@@ -62,7 +62,7 @@ def run_in_turn(
 ) -> tuple[list[RunSummary], list[RunSummary]]:
     """Carry out the runs of two versions in turn, and return the summaries of A and of B.
 
-    Cells that only one version has are left out. After a failure, neither version runs the cell again. Raises
+    Cells that only one version has are left out. After a failed run, neither version runs the cell again. Raises
     RequestError if the versions have no cell in common, and the errors of `execution.run.execute`.
     """
     comparison = new_id("comparison")

@@ -55,7 +55,7 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """A run, ready to start; equal runs and options give equal specs."""
+    """A run that is ready to start. Equal runs with equal options give equal specs."""
 
     nodes: list[NodeSpec]
     cwd: str
@@ -65,12 +65,12 @@ class LaunchSpec:
     """Name of the spec's file in `request/`."""
 
     def text(self, run_id: str = "") -> str:  # noqa: ARG002
-        """Return the text of `file`; without `run_id`, the text that `--dry-run` prints."""
+        """Return the text of `file`. An empty `run_id` gives the text that `--dry-run` prints."""
         return to_json(asdict(self))
 
 
 class FollowedNode:
-    """The launcher of one node, followed by a thread."""
+    """The launcher of one node, and the thread that follows the launcher."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -90,7 +90,7 @@ class FollowedNode:
 
     @property
     def exit(self) -> NodeExit | None:
-        """How the launcher ended; None until it has ended and all output is saved."""
+        """How the launcher ended. None until the launcher has ended and its output is saved."""
         return self._exit
 
     @property
@@ -109,20 +109,20 @@ class FollowedNode:
         self._thread.start()
 
     def follow(self) -> NodeExit:
-        """Save the launcher's output, and return how it ended; runs in the thread."""
+        """Save the launcher's output, and return how the launcher ended. Called in the thread."""
         raise NotImplementedError
 
     def wait(self, seconds: float) -> None:
-        """Wait at most this long for the launcher's end."""
+        """Wait up to `seconds` for the launcher to end."""
         if self.is_begun:
             self._over.wait(seconds)  # join(), if interrupted, marks the thread as ended (bpo-45274)
 
     def describe(self) -> NodeExit:
-        """Return how the launcher ended, without code and signal if it never started or still runs."""
+        """Return how the launcher ended. If it never started or still runs, code and signal are None."""
         return self.exit or NodeExit(self.number, stopped=True)
 
     def idle(self) -> NodeView | None:
-        """Return why nothing runs on the node; None if something may run."""
+        """Return a view that says why nothing runs on the node, or None if something may run."""
         return None
 
     def look(self, *, abort: bool) -> NodeView:
@@ -139,7 +139,7 @@ class FollowedNode:
 def exit_of(code: object, signalled: int = 0) -> tuple[int | None, str | None]:
     """Return an exit code as (code, None), or (None, signal name) if a signal ended the process.
 
-    The code of signal N is -N from `subprocess`, and N + `signalled` from a container.
+    `subprocess` reports signal N as code -N, a container as code N + `signalled`.
     """
     if not isinstance(code, int):
         return None, None
@@ -151,7 +151,7 @@ def exit_of(code: object, signalled: int = 0) -> tuple[int | None, str | None]:
 class Handle(ABC):
     """A run from its start to its end.
 
-    `lines` starts the processes, so that `stop` finds all of them after Ctrl-C.
+    `lines` starts the processes. By that time the caller has the handle, and can stop every process after Ctrl-C.
     """
 
     nodes: Sequence[FollowedNode] = ()
@@ -166,7 +166,7 @@ class Handle(ABC):
 
     @property
     def exits(self) -> list[NodeExit]:
-        """How each launcher ended; complete once `lines` or `stop` has returned."""
+        """How each launcher ended. The list is complete once `lines` or `stop` has returned."""
         exits = self._exits()
         for ended in exits:
             ended.why = ended.why or self.left or None
@@ -177,13 +177,13 @@ class Handle(ABC):
 
     @abstractmethod
     def lines(self) -> Iterator[Line | Note | None]:
-        """Yield output until all processes have ended, and None in between so that callers can check deadlines.
+        """Yield output until all processes have ended. In between, yield None so that callers can check deadlines.
 
         Raises OSError if the run cannot be started or followed.
         """
 
     def idle(self) -> list[NodeView]:
-        """Return the nodes on which nothing runs, and why, with at most one request per node.
+        """For each node on which nothing runs, return a view with the reason. Sends at most one request per node.
 
         Called from another thread; never raises.
         """
@@ -192,8 +192,8 @@ class Handle(ABC):
     def look(self, *, abort: bool = False) -> list[NodeView]:
         """Return a view of each node's processes.
 
-        Called from another thread; never raises. With `abort`, SIGABRT ends ranks that cannot otherwise report
-        their stack, and makes them print it.
+        Called from another thread; never raises. With `abort`, a rank that cannot report its stack otherwise gets
+        SIGABRT, prints the stack and ends.
         """
         idle = {view.node: view for view in self.idle()}
         running = [node for node in self.nodes if node.number not in idle]
@@ -203,9 +203,9 @@ class Handle(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End all processes: SIGTERM, then SIGKILL after the grace period; safe to call again.
+        """End all processes with SIGTERM, and with SIGKILL after the grace period. Safe to call again.
 
-        Never raises: `exits` tells if objects could not be removed.
+        Never raises. If objects could not be removed, `exits` names them.
         """
 
 
@@ -221,7 +221,7 @@ def option(help_text: str, default: Any = "", axis: str = "") -> Any:
 
 
 def axes_of(options: Any) -> dict[str, str]:
-    """Return the axis kind of each option that affects run times, by name."""
+    """Map the name of each option that affects run times to its kind of axis."""
     return {option.name: option.metadata["axis"] for option in fields(options) if "axis" in option.metadata}
 
 
@@ -262,23 +262,23 @@ class Target(ABC, Generic[Spec]):
         """Raise RequestError if the run cannot work here; called before anything starts."""
 
     def image(self, spec: Spec, say: Callable[[str], None]) -> dict[str, Any] | None:  # noqa: ARG002
-        """Return a description of the run's image, built if missing; None for a target without images."""
+        """Return a description of the run's image. Builds a missing image. Returns None if the target has no images."""
         return None
 
     @abstractmethod
     def start(self, spec: Spec, folder: RunFolder) -> Handle:
-        """Return a handle whose `lines` start the run; processes print into the folder's raw files."""
+        """Return a handle whose `lines` start the run. The processes print into the folder's raw files."""
 
     def once(self, spec: Spec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:  # noqa: ARG002
-        """Run Python where node 0 would run, with `given` as stdin, and return its output.
+        """Run Python with arguments `words` and stdin `given` where node 0 would run. Return the output.
 
-        Raises OSError or RequestError if Python does not start, takes longer than `seconds`, or is not supported.
+        Raises OSError or RequestError if the target cannot do this, Python does not start, or `seconds` have passed.
         """
         raise RequestError(f"target {self.name} cannot run checks; use local, compose or ssh")
 
     @abstractmethod
     def cleanup(self, folder: RunFolder) -> None:
-        """End and remove everything left of a run, given only its folder; safe to call again.
+        """End and remove everything that is left of a run. Needs only the run's folder. Safe to call again.
 
         If the runner was killed, another process calls this (`targets.watchdog`).
         """

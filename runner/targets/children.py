@@ -1,7 +1,8 @@
-"""Find and end the processes of a run, so that none outlives its runner.
+"""Find and end the processes of a run, so that no process outlives the runner.
 
-A variable marks a run's processes. Processes whose variables setproctitle has overwritten are found by their output
-into the run's `raw/`. The runner adopts all others, such as daemons that forked twice (`core/parent.py`).
+The variable `MARK` marks a run's processes. If setproctitle has overwritten a process's variables, the process is found
+by its output file in the run's `raw/`. The runner adopts every other process, such as a daemon that forked twice
+(`core/parent.py`).
 """
 
 import errno
@@ -26,9 +27,9 @@ def marks(mark: str) -> dict[str, str]:
 
 
 def end_marked(mark: str, grace_seconds: float, others: Collection[int] | None = None) -> None:
-    """End every process with this mark: SIGTERM, then SIGKILL after the grace period.
+    """End every process with this mark: send SIGTERM, and SIGKILL after the grace period.
 
-    A caller that adopts orphans passes the ids of its children outside the run as `others`.
+    If the caller adopts orphans, `others` are the ids of its children that it did not adopt.
     """
     for seconds in (grace_seconds, 0):  # the second pass ends processes started during the first
         found = [process for process, own, _ in _marked(mark.partition("/")[0]) if f"{own}/".startswith(f"{mark}/")]
@@ -60,7 +61,7 @@ def orphans(run: str) -> list[psutil.Process]:
 
 
 def _marked(run: str) -> Iterator[tuple[psutil.Process, str, str]]:
-    """Yield the processes of a run, each with its mark and its runner's id."""
+    """Yield each process of a run with its mark and the process id of its runner."""
     prints = re.compile(rf"/{re.escape(run)}/raw/(node\d+)[/-]")
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -82,7 +83,7 @@ def _runner_above(process: psutil.Process) -> str:
 
 
 def _adopted(others: Collection[int] | None) -> Iterator[psutil.Process]:
-    """Yield adopted children: torchrun starts each worker in a new session."""
+    """Yield adopted children that have a session of their own, as torchrun's workers do."""
     if others is not None:
         for child in psutil.Process().children():
             with suppress(OSError):
@@ -91,7 +92,7 @@ def _adopted(others: Collection[int] | None) -> Iterator[psutil.Process]:
 
 
 def _lives(runner: str, child: psutil.Process) -> bool:
-    """Return whether a runner lives; a process younger than `child` has only reused the runner's id."""
+    """Return whether a runner lives. A process younger than `child` is not the runner, but has reused its id."""
     try:
         found = psutil.Process(int(runner))
         return found.status() != psutil.STATUS_ZOMBIE and found.create_time() <= child.create_time()

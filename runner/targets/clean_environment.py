@@ -1,6 +1,6 @@
-"""Remove the variables of other launchers from the environment of started processes.
+"""Build the environment of started processes: this process's variables without those of other launchers.
 
-Standard library only: this module also runs on SSH hosts (`ssh.on_host`).
+Uses only the standard library, because the module also runs on SSH hosts (`ssh.on_host`).
 """
 
 import os
@@ -21,7 +21,7 @@ _NEEDED = ("SLURM_CONF", "SLURM_TMPDIR", "SLURM_SUBMIT_DIR", "SLURM_CPUS_PER_TAS
 
 
 def clean_environment(*begins: str) -> dict[str, str]:
-    """Return this process's environment without launchers' variables and without those that start with `begins`."""
+    """Return this process's environment without launchers' variables and variables with a prefix in `begins`."""
     return {name: value for name, value in os.environ.items() if not _is_left_out(name, begins)}
 
 

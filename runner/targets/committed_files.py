@@ -26,7 +26,7 @@ FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer"}
 
 
 class Rendered(msgspec.Struct, forbid_unknown_fields=True):
-    """A rendered file: its run, and its description `what`."""
+    """The run of a rendered file, and the start of the file's header (`what`)."""
 
     layout: str
     device: Literal["cpu", "cuda"]
@@ -35,7 +35,7 @@ class Rendered(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Group(msgspec.Struct, forbid_unknown_fields=True):
-    """Rendered files by name; `default` names the experiment of `compose/`, or the file of a kustomization."""
+    """Rendered files by name. `default` is the experiment of Compose files, or the file that kustomizations name."""
 
     files: dict[str, Rendered]
     default: str = ""
@@ -50,7 +50,7 @@ class Listing(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_listing(root: Path) -> Listing:
-    """Read `containers/rendered.yaml`. Raises RequestError with the invalid key."""
+    """Read `containers/rendered.yaml`. Raises RequestError that names an invalid key."""
     path = root / LISTING
     try:
         return msgspec.convert(yaml_reader.read(path).values, Listing)

@@ -45,7 +45,7 @@ class Local(Target[LaunchSpec]):
     observes: ClassVar[bool] = True
 
     def spec(self, run: Run) -> LaunchSpec:
-        """Return a torchrun command and environment for each node; `start` chooses the port."""
+        """Return a torchrun command and environment for each node. The port is missing: `start` chooses it."""
         nodes = node_specs(run.cell, "127.0.0.1", run.device)
         ids_of_nodes = device_ids(run.cell.layout, run.cell.devices_per_process)
         for node, ids in zip(nodes, ids_of_nodes, strict=True):
@@ -57,7 +57,7 @@ class Local(Target[LaunchSpec]):
         return LaunchSpec(nodes, str(run.experiment.root), run.device)
 
     def preflight(self, spec: LaunchSpec) -> None:
-        """Raise RequestError if torch is missing or, on cuda, there are too few GPUs."""
+        """Raise RequestError if torch is missing, or if a run on cuda needs more GPUs than there are."""
         if importlib.util.find_spec("torch") is None:
             raise RequestError(f"{sys.executable} has no torch: pip install 'distributed-experiment-kit[torch]'")
         if spec.device == "cuda":
@@ -66,7 +66,7 @@ class Local(Target[LaunchSpec]):
                 raise RequestError(f"the layout needs {needed} GPUs, this machine has {seen}: try --device cpu")
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> LocalHandle:
-        """Choose a port; the handle's `lines` start the agents, so that `stop` finds all of them."""
+        """Choose a port, and return a handle whose `lines` start the agents."""
         held = held_port()
         port = {"PET_MASTER_PORT": str(held.getsockname()[1])}
         nodes = {number: replace(node, env={**_visible(node.env), **port}) for number, node in enumerate(spec.nodes)}
@@ -78,7 +78,7 @@ class Local(Target[LaunchSpec]):
 
 
 class LocalHandle(WorkersHandle):
-    """The torchrun agents of a run's nodes on this machine, with the run's mark in their environment."""
+    """The torchrun agents of a run on this machine. Their environment contains the run's mark."""
 
     nodes: Sequence[_Agent]
 
@@ -91,7 +91,7 @@ class LocalHandle(WorkersHandle):
         self._others: set[int] | None = None
 
     def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Return views of all nodes, from one run of `look.py`."""
+        """Run `look.py` once, and return the views of all nodes."""
         words = node_view.command_here(self._mark, abort=abort)
         try:
             done = subprocess.run(words, capture_output=True, timeout=node_view.SECONDS, check=False)
@@ -101,7 +101,7 @@ class LocalHandle(WorkersHandle):
         return [seen.of_node(node.number, "its torchrun has ended") for node in self.nodes]
 
     def stop(self) -> None:
-        """End the agents with their workers; kill the rest after the grace period."""
+        """End the agents and their workers. Kill the processes that outlast the grace period."""
         for agent in self.nodes:
             agent.terminate()
         deadline = clock.monotonic() + GRACE_SECONDS

@@ -1,10 +1,10 @@
-"""Report what the processes of one node are doing: a script that needs only the standard library.
+"""Report what the processes of one node are doing. The script needs only the standard library.
 
     python -c <this file> [--abort] [MARK]
 
-On this machine or in a container, the script prints one line of JSON within `_SECONDS`, about the processes with
-torchrun's variables and, if given, the run's MARK (`children.MARK`). With `--abort`, it sends SIGABRT to ranks that
-cannot be asked for their stack; Python then writes the stack to stderr (PYTHONFAULTHANDLER).
+The script runs on a machine or in a container, and prints one line of JSON within `_SECONDS`. The line describes the
+processes that have torchrun's variables and, if MARK is given, the run's mark (`children.MARK`). With `--abort`, ranks
+that cannot be asked for their stack get SIGABRT, and Python writes the stack to stderr (PYTHONFAULTHANDLER).
 
 Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's format (Python/traceback.c).
 """
@@ -50,7 +50,7 @@ MARK = "KIT-LOOK "
 
 
 def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
-    """Return the launchers and ranks of this node, as `node_view.Seen` decodes them."""
+    """Return the launchers and ranks of this node in the form of `node_view.Seen`."""
     numbers = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
     processes = [process for process in map(_process, numbers) if process]
     found = [process for process in processes if _is_of(process["environment"], mark)]
@@ -80,7 +80,7 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
 
 
 def _process(pid: int) -> dict[str, Any]:
-    """Read a process from /proc; empty if the process has ended or belongs to another user."""
+    """Read a process from /proc. Returns {} if the process has ended or belongs to another user."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             words = file.read(1_000_000).decode("utf-8", "replace").split("\0")
@@ -143,7 +143,7 @@ def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attempt(master: str, port: int) -> dict[str, Any]:
-    """Resolve and connect to node 0 as the launcher does; in a thread, because a name server may take half a minute."""
+    """Resolve node 0's name and connect, as the launcher does. A thread limits the time that a name server may take."""
     seen = {"addresses": [], "trouble": f"no name server answers within {_CONNECT_SECONDS:.0f} s"}
 
     def attempt() -> None:
@@ -182,7 +182,7 @@ def _rank(rank: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sockets() -> dict[str, tuple[str, str, str]]:
-    """Return state, local and remote address of this network namespace's TCP sockets, by inode."""
+    """Return the state, local address and remote address of each TCP socket in this network namespace, by inode."""
     found = {}
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="utf-8") as file:
@@ -196,7 +196,7 @@ def _sockets() -> dict[str, tuple[str, str, str]]:
 
 
 def _address(text: str) -> str:
-    """Parse an address of /proc/net/tcp: 32-bit words in the machine's byte order."""
+    """Parse an address of /proc/net/tcp, which has 32-bit words in the machine's byte order."""
     raw, _, port = text.partition(":")
     words = [bytes.fromhex(raw[start : start + 8]) for start in range(0, len(raw), 8)]
     data = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
@@ -220,7 +220,7 @@ def _open_files(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _write_stacks(ranks: list[dict[str, Any]]) -> None:
-    """Set the `stack` of ranks that can write their stacks (trainkit/stacks.py), otherwise []."""
+    """Set the `stack` of each rank: [] if the rank cannot write its stack (trainkit/stacks.py)."""
     asked = []
     for rank in ranks:
         rank["stack"], pid = [], rank["pid"]
@@ -242,10 +242,10 @@ def _write_stacks(ranks: list[dict[str, Any]]) -> None:
 
 
 def _retries(rank: dict[str, Any]) -> bool:
-    """Return whether a rank may be connecting to the group's store; a signal would then end the rank.
+    """Return whether a rank may be connecting to the group's store. A signal would end such a rank.
 
-    torch takes an interrupted sleep or poll for Ctrl-C (c10d/socket.cpp). Python's own
-    sleep, which has an absolute end, resumes.
+    In torch's sleep or poll, a signal counts as Ctrl-C (c10d/socket.cpp). Python's sleep resumes after a signal. Such a
+    sleep is recognized by its absolute end.
     """
     port = f":{rank['environment'].get('MASTER_PORT')}"
     if rank["state"] != "S" or any(entry[0] == "connected" and entry[2].endswith(port) for entry in rank["own"]):
@@ -259,7 +259,7 @@ def _retries(rank: dict[str, Any]) -> bool:
 
 
 def _handles(pid: int) -> bool:
-    """Return whether a process handles the signal, which would otherwise end the process."""
+    """Return whether a process handles `_SIGNAL`. The signal ends a process without a handler."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith("SigCgt:"):
@@ -268,9 +268,9 @@ def _handles(pid: int) -> bool:
 
 
 def main_thread(text: str) -> list[list[Any]]:
-    """Return the frames of the main thread in faulthandler's output, innermost first, as file, line and function.
+    """Return the main thread's frames from faulthandler's output, innermost first. A frame is [file, line, function].
 
-    The main thread's outermost frame is a module; other threads start in the threading module.
+    The outermost frame of the main thread is a module. Other threads start in the threading module.
     """
     threads: list[list[list[Any]]] = []
     for line in text.splitlines():
@@ -284,7 +284,10 @@ def main_thread(text: str) -> list[list[Any]]:
 
 
 def _sets(rank: dict[str, Any]) -> list[str]:
-    """Return the program's lines that override torchrun's variables, if the rank is joining a process group."""
+    """Return the program's lines that override torchrun's variables.
+
+    Returns [] if the rank is not joining a process group.
+    """
     if not rank["retries"] and not any(frame[2] == "init_process_group" for frame in rank["stack"]):
         return []
     scripts = [os.path.join(f"/proc/{rank['pid']}/cwd", word) for word in rank["command"][1:4] if word.endswith(".py")]
@@ -301,7 +304,10 @@ def _sets(rank: dict[str, Any]) -> list[str]:
 
 
 def _constants(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Yield constants assigned to torchrun's variables, except below an `if` that tests such a variable."""
+    """Yield the line, name and value of constants set as torchrun's variables.
+
+    An `if` that tests such a variable is skipped.
+    """
     if isinstance(tree, ast.If) and any(name in ast.dump(tree.test) for name in _TOLD):
         return
     if isinstance(tree, ast.Assign) and isinstance(tree.value, ast.Constant):

@@ -33,7 +33,7 @@ class Told(msgspec.Struct):
 class AgentView(msgspec.Struct):
     """A launcher: its process state (proc(5)), and whether it is connected to node 0.
 
-    If not connected, `trouble` is the error of an attempt to connect, empty after success.
+    If the launcher is not connected, `look.py` tries to connect. `trouble` is the error, or empty after success.
     """
 
     pid: int
@@ -46,10 +46,10 @@ class AgentView(msgspec.Struct):
 
 
 class RankView(msgspec.Struct):
-    """A rank's process: its state, its load in cores (`busy`), and its main thread's stack, innermost frame first.
+    """A rank's process: its state, its load in cores (`busy`), and the stack of its main thread, innermost frame first.
 
-    With `retries`, the rank may be connecting to the group's store, and cannot be asked for its stack. `sets` has
-    lines that override torchrun's variables, such as `train.py:5 sets MASTER_PORT`.
+    If `retries` is true, the rank may be connecting to the group's store, and cannot be asked for its stack. `sets` has
+    the program's lines that override torchrun's variables, such as `train.py:5 sets MASTER_PORT`.
     """
 
     rank: int
@@ -89,7 +89,7 @@ class Seen(msgspec.Struct):
     nameless: int = 0
 
     def of_node(self, node: int, idle: str | None = None) -> NodeView:
-        """Return the view of one node; `idle` is the reason to give if the node has no process."""
+        """Return the view of one node. If the node has no process, the view has `idle` as the reason."""
         agents = [agent for agent in self.agents if agent.told.node == str(node)]
         ranks = [rank for rank in self.ranks if rank.node == str(node)]
         return NodeView(node, Seen(self.host, agents, ranks, self.nameless), None if agents or ranks else idle)
@@ -105,13 +105,13 @@ def command_here(mark: str, *, abort: bool) -> list[str]:
 
 
 def command_inside(*, abort: bool) -> list[str]:
-    """Return the command that runs `look.py` inside a container, with the first Python there."""
+    """Return the command that runs `look.py` inside a container, with the container's `python3` or else `python`."""
     packed = base64.b64encode(zlib.compress(script().encode(), 9)).decode("ascii")
     return ["sh", "-c", _FIRST_PYTHON, _UNPACKED.format(packed), *(["--abort"] if abort else [])]
 
 
 def read(output: bytes) -> Seen:
-    """Decode the output of `look.py` among an image's other output. Raises ValueError if there is none."""
+    """Decode the line of `look.py` in an output with other lines. Raises ValueError if there is no such line."""
     lines = output[-LARGEST:].strip().split(b"\n")
     for line in reversed(lines):
         if line.startswith(look.MARK.encode()):
@@ -120,7 +120,7 @@ def read(output: bytes) -> Seen:
 
 
 def view(node: int, output: bytes) -> NodeView:
-    """Decode the output of `look.py` in a container or on a host with one node."""
+    """Decode the output of `look.py` from a container or host that runs one node."""
     try:
         return NodeView(node, read(output))
     except ValueError as error:

@@ -15,12 +15,12 @@ COPY = "observer"
 
 
 def is_observed(run: Run) -> bool:
-    """Return whether to observe a run; the kit's own programs report their events themselves."""
+    """Return whether to observe a run. The kit's programs report events themselves, and are not observed."""
     return run.observed and bool(run.cell.program.files)
 
 
 def bring(folder: RunFolder) -> Path:
-    """Copy the observer into the run's folder, which every node sees; return the copy."""
+    """Copy the observer into the run's folder, which every node sees. Return the path of the copy."""
     copy = folder.path.resolve() / COPY
     for source in (HOOKS, OBSERVER):
         shutil.copytree(source, copy / source.name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -35,7 +35,7 @@ def node_specs(cell: Cell, master: str, device: str) -> list[NodeSpec]:
 
 
 def node_command(cell: Cell) -> list[str]:
-    """Return the command of every node; `$` is doubled, because torchrun expands arguments by `string.Template`."""
+    """Return the command of every node. `$` is doubled, because torchrun expands arguments by `string.Template`."""
     words = [word.replace("$", "$$") for word in cell.program.argv(cell.args)]
     return ["torchrun", *cell.program.words, *words]
 

@@ -1,7 +1,7 @@
 """Clean up after a run whose runner was killed.
 
-A child process reads a pipe until the runner ends, and cleans up if the runner did not write `_DONE`. Until then, it
-does without the package `runner`, which takes nine tenths of the memory.
+A child process reads a pipe until the runner ends. If the runner has not written `_DONE`, the child cleans up. The
+child imports the package `runner` only to clean up, because the package takes nine tenths of the memory.
 """
 
 import subprocess
@@ -30,7 +30,10 @@ targets.load(target, words).cleanup(RunFolder(Path(folder)))
 
 
 def watch(target: str, folder: Path, words: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Start a run's watchdog where Ctrl-C does not reach it. `words` are the target's options as `name=value`."""
+    """Start a run's watchdog in a new session, where Ctrl-C does not reach it.
+
+    `words` are the target's options as `name=value`.
+    """
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _WAIT, "-c", _CLEAN_UP, __name__, target, str(folder.resolve()), *words],
         stdin=subprocess.PIPE,

@@ -19,14 +19,14 @@ POLL_SECONDS = 0.1
 QUIET_POLLS = 5
 """Polls of the launchers between two reads of the files."""
 GRACE_SECONDS = 10.0
-"""Time in which the other nodes must end after a node has failed, and a process after SIGTERM."""
+"""Time for the other nodes to end after a node has failed, and for a process to end after SIGTERM."""
 BLOCK_BYTES = 262_144
 LONGEST_LINE = 65_536
 """Length in bytes; the kit's event lines have at most 4 KB."""
 
 
 class Tail:
-    """Reads the growing stdout file of a worker, or the file at `path`, which a node's workers share."""
+    """Reads a worker's stdout file while the file grows. `path` is the file if all workers of a node share one."""
 
     def __init__(self, folder: Path, node: int, local_rank: int, path: Path | None = None) -> None:
         self.node, self.local_rank = node, local_rank
@@ -36,7 +36,7 @@ class Tail:
         self.lines = BoundedLines()
 
     def read(self, *, to_end: bool = False) -> Iterator[Line | None]:
-        """Yield new complete lines, and None after each block; with `to_end`, also yield an incomplete last line."""
+        """Yield new complete lines, and None after each block. With `to_end`, yield an incomplete last line too."""
         if self._path is None:
             self._path = next(self._folder.glob(f"*/attempt_*/{self.local_rank}/stdout.log"), None)
         if self._path is None:
@@ -60,9 +60,9 @@ class Tail:
 
 
 class WorkersHandle(Handle):
-    """A run whose workers print into files on this machine; subclasses start and end the nodes.
+    """A run whose workers print into files on this machine. Subclasses start and end the nodes.
 
-    `processes` is the number of workers of each node. If it is empty, workers print into their launcher's file.
+    `processes` has the number of workers of each node. If the list is empty, workers print into their launcher's file.
     """
 
     def __init__(self, folder: RunFolder, nodes: Sequence[FollowedNode], processes: Sequence[int] = ()) -> None:
@@ -74,7 +74,7 @@ class WorkersHandle(Handle):
         ] or [Tail(folder.raw, node.number, 0, folder.agent(node.number)) for node in nodes]
 
     def lines(self) -> Iterator[Line | Note | None]:
-        """Start the nodes, yield their workers' output until all have ended, and clean up."""
+        """Start the nodes, yield their workers' output until all nodes have ended, and clean up."""
         yield from self._start()
         yield from self._follow()
         yield from self._finish()

@@ -1,4 +1,4 @@
-"""Explain in sentences why a run hangs: which nodes miss the rendezvous, or which rank makes no progress."""
+"""Explain in sentences why a run hangs: which nodes have not joined the rendezvous, or which rank makes no progress."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ class Heard:
         """Duration of the longest past silence, in which no rank printed."""
 
     def take(self, line: Line, event: Event | None, now: float) -> None:
-        """Record a line of a process. Empty lines are ignored, because each event is printed after a newline."""
+        """Record a line of a process. Empty lines are ignored, because programs print a newline before each event."""
         if event.key == _OF_THE_NODE if event is not None else not line.text.strip():
             return
         self.longest, self.last = max(self.longest, now - self.last), now
@@ -58,7 +58,7 @@ class Heard:
 
 
 def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
-    """Explain which nodes are missing and why. Return [] if the launchers of all nodes are there."""
+    """Explain which nodes are missing at the rendezvous, and why. Returns [] if no node is missing."""
     missing: dict[str, list[int]] = defaultdict(list)
     host = next((view.seen.host for view in views if view.node == 0 and view.seen), None)
     for view in views:
@@ -73,7 +73,7 @@ def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
 
 
 def of_silence(heard: Heard, views: Sequence[NodeView], now: float, *, on_gpu: bool = False) -> Stuck:
-    """Explain why no rank prints. The cause comes first: ranks that cannot run, or else ranks that others wait for."""
+    """Explain why no rank prints. The cause comes first, such as a rank that cannot run or that the others wait for."""
     places = places_of(heard.layout, views, on_gpu=on_gpu)
     waiting = [place for place in places if place.kind in ("waits", "pair")]
     late = [place for place in places if place.kind == "held"]

@@ -22,7 +22,7 @@ STARTING_SECONDS = 20.0
 """A launcher that is still starting is reported only after this time, since starting is slow on a busy machine."""
 PATIENCE_SECONDS = 60.0
 PATIENCE_TIMES = 10.0
-"""Inspect ranks after `PATIENCE_SECONDS` of silence, or `PATIENCE_TIMES` the longest earlier silence if longer."""
+"""Ranks are inspected after the longer of `PATIENCE_SECONDS` and `PATIENCE_TIMES` the longest earlier silence."""
 QUIET_SECONDS = 10.0
 """Ranks that have been silent this long are inspected before their run is stopped."""
 _MOST_STACKS = 8
@@ -30,7 +30,7 @@ _QUOTED = re.compile(r'"[^"]{0,500}"')
 
 
 class Watch:
-    """The watch over one run, or over the one node of a run that this runner follows."""
+    """Watches one run, or one node if this runner follows only that node."""
 
     def __init__(self, handle: Handle, launch: Launch, *, is_one_node: bool = False) -> None:
         self._handle, self._agreed, self._on_gpu = handle, launch.patience_seconds, launch.device == "cuda"
@@ -61,7 +61,7 @@ class Watch:
                 yield from self._tell(views, now)
         elif waits and now - self._looked > RENDEZVOUS_SECONDS:
             self._looked = now
-            # `look` is slow. If idle nodes explain the wait, it is not needed.
+            # `look` is slow, and not needed if idle nodes explain the wait.
             self._look = self._pool.submit(lambda: self._handle.idle() or self._handle.look())
         elif not waits and self._silence != heard.last and self._is_silent(now):
             self._silence = heard.last
@@ -70,16 +70,17 @@ class Watch:
     def is_hung(self, now: float) -> bool:
         """Return whether all ranks have been silent for longer than `patience_seconds` of the launch.
 
-        Silence counts once a rank has printed or all nodes have ranks. Before, nodes may wait in a queue, and the
+        Silence counts once a rank has printed or all nodes have ranks. Earlier, nodes may wait in a queue, and the
         rendezvous has its own timeout.
         """
         since = self._heard.last if self._heard.when else self._all_there
         return self._agreed is not None and since is not None and now - since > self._agreed
 
     def last_look(self, folder: RunFolder, say: Callable[[str], None]) -> Stuck | None:
-        """Return where the ranks are, and report their stacks, before the run is stopped; None if ranks still print.
+        """Return where the ranks are, and report their stacks. Returns None if ranks still print.
 
-        A rank whose stack cannot be read gets SIGABRT and prints the stack, unless somebody else started the run.
+        Call this before the run is stopped. A rank whose stack cannot be read gets SIGABRT and prints the
+        stack, unless somebody else started the run.
         """
         heard, now, waits = self._heard, clock.monotonic(), self._is_waiting
         quiet = now - heard.last
@@ -128,7 +129,7 @@ class Watch:
 
 
 def _stacks(stuck: Stuck) -> list[str]:
-    """Format each distinct stack with its ranks. The stack of the rank that the others wait for comes first."""
+    """Format each distinct stack with its ranks. The first stack is that of the rank that the others wait for."""
     alike: dict[tuple[str, ...], list[StuckRank]] = defaultdict(list)
     for rank in sorted(stuck.ranks, key=lambda rank: rank.rank != stuck.rank):
         alike[tuple(rank.stack)].append(rank)

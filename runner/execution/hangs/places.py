@@ -42,9 +42,9 @@ _ABORTED = "Fatal Python error: Aborted"
 
 @dataclass(frozen=True)
 class Place:
-    """The activity of a rank: `does` follows the rank's name in a sentence; `stack` has the innermost line first.
+    """What a rank does. `does` completes a sentence that begins with the rank. `stack` begins with the innermost line.
 
-    `kind` is `held` (the process cannot run), `waits` (for other ranks, or for its GPU, on which NCCL exchanges data),
+    `kind` is `held` (the process cannot run), `waits` (for other ranks, or for a GPU that exchanges data by NCCL),
     `pair` (waits in a point-to-point exchange), `runs`, `unclear` (may wait for its GPU or a thread) or `unknown`.
     """
 
@@ -89,7 +89,7 @@ def take_printed_stacks(folder: RunFolder, layout: Layout, views: Sequence[NodeV
 def _doing(rank: RankView, *, on_gpu: bool) -> tuple[str, str]:
     """Return `kind` and `does` of a rank's place. A rank waits if its program has called a function of `_EXCHANGES`.
 
-    A process that waits on the GPU keeps a core busy. A wait in `loss.item()` does not show in the stack.
+    A process that waits on its GPU keeps a core busy, as if computing. The stack does not show a wait in `loss.item()`.
     """
     if rank.state in _HELD and not (rank.state == "D" and rank.stack):
         return "held", _HELD[rank.state].format(rank.pid)

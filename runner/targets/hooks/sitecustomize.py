@@ -1,4 +1,4 @@
-"""Note how a process of a run uses torch, and let every rank write its stacks upon a signal.
+"""Note how a process of a run uses torch. Let every rank write its stacks when it gets a signal.
 
 The notes record which process group a process joins and whether it computes gradients. Each note is written once, as a
 line of KIT_SEEN-rank<RANK>.seen, which `runner.records.parse` reads. Without the variable KIT_SEEN, nothing is noted.
@@ -81,7 +81,7 @@ _observed = {}
 
 
 def _observe(folder):
-    """Load trainkit/observer, under another name in case the program has a module `trainkit`."""
+    """Load trainkit/observer as `kit_observer`, because the program may have a module `trainkit`."""
     if "kit_observer" not in sys.modules and sys.version_info >= (3, 8):  # for the observer's syntax
         place = os.path.join(folder, "__init__.py")
         spec = spec_from_file_location("kit_observer", place, submodule_search_locations=[folder])

@@ -23,7 +23,7 @@ def programs(run: Run) -> Cargo:
 
 
 def data(run: Run) -> Cargo:
-    """Return the prepared data of the experiment; empty if the experiment needs no data, or none is prepared here."""
+    """Return the prepared data of the experiment. Returns {} if it needs no data, or if no data is prepared here."""
     name = run.experiment.data
     return _collected([(run.experiment.root / "data", name)] if name else [])
 
@@ -34,7 +34,7 @@ def size(cargo: Cargo) -> int:
 
 
 def sha256(cargo: Cargo, *more: str) -> str:
-    """Return one hash of all names and contents, and of the words in `more`."""
+    """Return one hash of the names and contents of all files, and of the texts `more`."""
     lines = list(more)
     for name, root in sorted((name, root) for root, names in cargo.items() for name in names):
         digest = hashlib.sha256()
@@ -54,7 +54,7 @@ def _collected(places: Iterable[tuple[Path, str]]) -> Cargo:
 
 
 def _walk(root: Path, place: str) -> Iterator[str]:
-    """Yield `place` if it is a file, otherwise the paths of the regular files below it, without links."""
+    """Yield `place` if it is a file. If it is a folder, yield the paths of the regular files below it, but no links."""
     if (root / place).is_file():
         yield place
     for above, folders, names in os.walk(root / place):

@@ -38,7 +38,7 @@ _HOOKS = "targets/hooks"
 
 
 def run_on_host(run_id: str, node: int) -> str:
-    """Return the name of a node's folder on its host, which is unique even if hosts share a disk."""
+    """Return the name of a node's folder on its host. The name is unique even if hosts share a disk."""
     return f"{run_id}-node{node}"
 
 
@@ -58,15 +58,15 @@ class HostNode(FollowedNode):
         self._lost_since: float | None = None
 
     def describe(self) -> NodeExit:
-        """Return how the launcher ended, without code and signal if it never started or its end is unknown."""
+        """Return how the launcher ended. If it never started or its end is unknown, code and signal are None."""
         return self.exit or NodeExit(self.number, stopped=True, place=self.place)
 
     def stop(self) -> None:
-        """Let the next beat ask the supervisor to end the run; do not wait for the end."""
+        """Make the next `beat` request ask the supervisor to end the run. Does not wait for the end."""
         self.stopped = self.stopped or not self.ended
 
     def idle(self) -> NodeView | None:
-        """Return a view of a node that has not been started; otherwise None."""
+        """Return a view with the reason if the node has not been started, otherwise None."""
         return None if self.is_begun else NodeView(self.number, idle=f"host {self.host} is not ready yet")
 
     def look(self, *, abort: bool) -> NodeView:
@@ -80,7 +80,7 @@ class HostNode(FollowedNode):
         return view.seen.of_node(self.number) if view.seen else view
 
     def follow(self) -> NodeExit:
-        """Renew the lease and fetch the output, until the supervisor has ended or the host is given up."""
+        """Renew the lease and fetch the output until the supervisor has ended or the runner gives up the host."""
         ended: dict[str, Any] = {}
         why = f"host {self.host}: its supervisor was killed, or the host was rebooted"
         try:
@@ -103,7 +103,10 @@ class HostNode(FollowedNode):
         )
 
     def _until_ended(self) -> dict[str, Any]:
-        """Return the supervisor's report after its end, {} if there is none; raise HostError to give up the host."""
+        """Wait for the supervisor's end, and return its report, or {} if it left none.
+
+        Raises HostError if the host is given up.
+        """
         while True:
             unread = ""
             try:
@@ -173,7 +176,7 @@ class SshHandle(WorkersHandle):
         self._made: Future[None] | None = None
 
     def stop(self) -> None:
-        """End the run on every host; a host that cannot be reached ends its processes by itself."""
+        """End the run on every host. A host that cannot be reached ends its processes by itself."""
         self._is_over = True
         if self._made:
             wait([self._made], _STOP_SECONDS)
@@ -210,7 +213,7 @@ class SshHandle(WorkersHandle):
         _all(at_once(lambda number: self._begin(number, places[number], port), numbers[1:]))
 
     def _prepare(self, number: int, data_name: str) -> tuple[str, str]:
-        """Send missing files to a host; return the paths of its folders for programs and for data."""
+        """Send missing files to a host. Return the paths of the host's folders for programs and for data."""
         host, base = self.nodes[number].host, self._facts[number]["folder"]
         data = self._spec.options["data"] or f"{base}/data/{data_name}"
         programs = f"{base}/programs/{cargo.sha256(self._programs, data)}"  # it links to `data`
@@ -223,7 +226,7 @@ class SshHandle(WorkersHandle):
         return programs, data
 
     def _begin(self, number: int, places: tuple[str, str], port: int) -> int:
-        """Start the run on a host; return the rendezvous port, which node 0 chooses if `port` is 0."""
+        """Start the run on a host, and return the rendezvous port. If `port` is 0, node 0 chooses a port."""
         self._go_on()
         node, own, facts, (place, data) = self._spec.nodes[number], self.nodes[number], self._facts[number], places
         kept = f"{facts['folder']}/runs/{own.words['run']}/kept"
@@ -250,7 +253,7 @@ class SshHandle(WorkersHandle):
         except LostError:
             own.begin()  # the host may have started the run
             raise
-        own.begin()  # now, so that it is stopped if other hosts fail
+        own.begin()  # now, so that the node is stopped if other hosts fail
         return int(begun["port"])
 
     def _go_on(self) -> None:
@@ -273,9 +276,10 @@ def end_remains(ssh: OpenSsh, hosts: Sequence[str], folder: RunFolder, base: str
 
 
 def settle(folder: RunFolder, nodes: int) -> None:
-    """Merge the artifacts of all nodes into one folder; may be called again.
+    """Merge the artifacts of all nodes into one folder. Safe to call again.
 
-    An artifact that differs from another node's stays in its node's folder, for example `artifacts/@node1/`.
+    If nodes have different artifacts with the same name, the first node's artifact is used. The others stay in
+    their nodes' folders, for example `artifacts/@node1/`.
     """
     for own in (_artifacts(folder, node) for node in range(1, nodes)):
         for path in sorted(own.rglob("*"), reverse=True):

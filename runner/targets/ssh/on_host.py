@@ -1,8 +1,10 @@
-"""Answer one question on a host: OpenSsh.ask sends this module to a plain Python there.
+"""Answer one question on a host. `OpenSsh.ask` sends this module to the host's Python, which needs no packages.
 
-`begin` starts a supervisor that needs no connection. The supervisor ends the run on request or when its lease expires;
-every `beat` renews the lease. The kit's folder contains `programs` and `data`, named by hash, and in `runs` a folder
-for each node of a run. Functions import modules that only they need, because the frequent `beat` must be fast.
+`begin` starts a supervisor that needs no connection to the runner. The supervisor ends the run if the runner asks for
+it, or if the run's lease expires. Every `beat` renews the lease.
+
+In the kit's folder, `programs` and `data` contain folders named by hash, and `runs` has a folder for each node of a
+run. A module that only one function needs is imported in the function, because the frequent `beat` must be fast.
 
 Sources: prctl(2) (PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER), flock(2), proc(5), netdevice(7) (SIOCGIFCONF).
 """
@@ -37,11 +39,11 @@ _SIOCGIFCONF = 0x8912
 _ENTRY_BYTES = 40
 _ENDED = "ended-"
 _OURS = r"[0-9a-f]{64}[\w.-]*|(?:ended-)?\d{8}T\d{6}Z-[\w.-]+-node\d+[\w.-]*"
-"""Names of folders that `tidy` may remove: the folder that `--with folder=` names may contain other files."""
+"""Names of folders that `tidy` may remove, because the folder of `--with folder=` may contain other files."""
 
 
 def main(do: str, words: Words) -> None:
-    """Answer one question. After an error, print its reason as the last line."""
+    """Call the function `do` and print its answer. After an error, the last line is the reason."""
     signal.alarm(_ALIVE_SECONDS)
     questions = {"facts": facts, "reach": reach, "use": use, "begin": begin, "beat": beat, "remove": remove}
     try:
@@ -52,7 +54,7 @@ def main(do: str, words: Words) -> None:
 
 
 def facts(base: str, data: str, network: str, port: int, alone: bool) -> Words:
-    """Describe this host; unless it is alone, listen for a while, so that other hosts can try to connect."""
+    """Describe this host. Unless `alone`, also listen for a while, so that the other hosts can try to connect."""
     import glob
     import ipaddress
     import socket
@@ -97,7 +99,7 @@ def facts(base: str, data: str, network: str, port: int, alone: bool) -> Words:
 
 
 def reach(places: dict[str, tuple[str, int]]) -> dict[str, str]:
-    """Connect to other hosts in parallel; return the error of each connection, empty after success."""
+    """Connect to other hosts in parallel. Return the error of each connection, which is empty after success."""
     import socket
     from concurrent.futures import ThreadPoolExecutor
 
@@ -113,13 +115,13 @@ def reach(places: dict[str, tuple[str, int]]) -> dict[str, str]:
 
 
 def use(path: str) -> None:
-    """Create a folder for programs or data, or mark it as used now, so that `tidy` keeps it."""
+    """Create a missing folder for programs or data. Mark the folder as used now, so that `tidy` keeps it."""
     os.makedirs(path, mode=0o700, exist_ok=True)
     os.utime(path)
 
 
 def begin(base: str, run: str, cwd: str, data: str, folders: list[str], port: int, env: Words, **words: Any) -> Words:
-    """Start a run under a supervisor; return the rendezvous port."""
+    """Start a run under a supervisor. Return the rendezvous port."""
     folder = _run(base, run)
     for made in (folder, *folders):
         os.makedirs(made, mode=0o700)
@@ -145,7 +147,7 @@ def begin(base: str, run: str, cwd: str, data: str, folders: list[str], port: in
 
 
 def beat(base: str, run: str, stop: bool) -> Words:
-    """Renew a run's lease, and end the run if `stop`. Return whether its supervisor lives, and how the run ended."""
+    """Renew a run's lease. With `stop`, end the run. Return whether its supervisor lives, and how the run ended."""
     folder, mark = _run(base, run), _run(base, f"{_ENDED}{run}")
     if stop:
         os.makedirs(mark, exist_ok=True)  # first, because a killed runner's `begin` may still be under way
@@ -180,7 +182,7 @@ def base_folder(base: str) -> str:
 
 
 def tidy(base: str) -> None:
-    """Remove programs and data unused for 30 days, and equally old runs whose output was never fetched."""
+    """Remove programs and data that no run has used for 30 days, and runs of this age that were never fetched."""
     import glob
     import re
 
@@ -201,7 +203,7 @@ def tidy(base: str) -> None:
 
 
 def _supervise(base: str, folder: str, cwd: str, say: int, env: Words, argv: list[str], log: str) -> None:
-    """Run torchrun in a new session; on request or when the lease expires, end the run's processes. Never return."""
+    """Run torchrun in a new session. End the run's processes on request or if the lease expires. Never returns."""
     import ctypes
     import subprocess
 
@@ -292,7 +294,7 @@ def _touch(path: str) -> None:
 
 
 def _listen(address: str) -> int:
-    """Fork a process that accepts connections for a while; return its port."""
+    """Fork a process that accepts connections for a while. Return its port."""
     server = ports.held_port(address)
     server.listen(64)
     if not os.fork():

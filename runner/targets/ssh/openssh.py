@@ -1,7 +1,7 @@
 """Call OpenSSH's client and rsync, and interpret their errors.
 
-All commands to a host share a connection (ControlMaster, ssh_config(5)). Its socket is in a private folder of the user.
-BatchMode keeps ssh from asking for a password or a host key.
+All commands to a host share a connection (ControlMaster, ssh_config(5)). The connection's socket is in a
+folder that only the user can access. BatchMode keeps ssh from asking for a password or a host key.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ _MENDS = (
 
 
 class HostError(OSError):
-    """A request that failed on a host; `seen` starts with the host's name, `mend` is the fix if known."""
+    """A request that failed on a host. `seen` names the host and the failure. `mend` is the fix, if known."""
 
     def __init__(self, seen: str, *, mend: str = "") -> None:
         super().__init__(f"{seen}: {mend}" if mend else seen)
@@ -96,17 +96,17 @@ class LostError(HostError):
 
 
 class OpenSsh:
-    """Calls ssh with a configuration (`ssh -F`), by default the user's. `python` is the path of Python on the hosts."""
+    """Calls ssh with the configuration file `config`, by default the user's. `python` is Python's path on the hosts."""
 
     def __init__(self, config: str = "", python: str = "python3") -> None:
         self.config, self.python = config, python
 
     def command(self, host: str, words: list[str]) -> list[str]:
-        """Return the command that runs words on a host, quoted for its shell."""
+        """Return the command that runs `words` on a host. The words are quoted for the host's shell."""
         return [*self._client(host), "-T", "--", host, shlex.join(words)]
 
     def connect(self, host: str) -> None:
-        """Open a shared connection to a host; replace a stale one, for example after a reboot."""
+        """Open a shared connection to a host. Replace a stale connection, for example after a reboot."""
         was_shared = self._is_shared(host)
         try:
             code, printed = self.run(host, ["true"], b"", SILENT_SECONDS)
@@ -119,7 +119,7 @@ class OpenSsh:
             self.connect(host)
 
     def ask(self, host: str, do: str, seconds: float = 60.0, /, **words: Any) -> Any:
-        """Ask a host one question of `on_host`; raise HostError if the question fails, LostError after a timeout."""
+        """Ask a host one question of `on_host`. Raises HostError if the question fails, LostError after a timeout."""
         texts = [(module.__name__, Path(str(module.__file__)).read_text("utf-8")) for module in MODULES]
         script = _SCRIPT.format(texts=ascii(texts), do=do, words=ascii(words)).encode()
         code, answer = self.run(host, [self.python, "-c", BOOT], script, seconds)
@@ -135,7 +135,7 @@ class OpenSsh:
         raise HostError(one_line(f"host {host}: {self.python} ended with {code}: {last}", 500))
 
     def run(self, host: str, words: list[str], given: bytes, seconds: float) -> tuple[int, bytes]:
-        """Run a command on a host with `given` as stdin; return code and output. Raises LostError after a timeout."""
+        """Run a command on a host with stdin `given`. Return exit code and output. Raises LostError after a timeout."""
         seconds += 0 if self._is_shared(host) else _CONNECT_SECONDS
         with tempfile.TemporaryFile() as printed:  # not a pipe: ssh's background process would keep it open
             try:
@@ -158,7 +158,7 @@ class OpenSsh:
             return done.returncode, printed.read()
 
     def send(self, host: str, root: Path, names: Iterable[str], folder: str, meanwhile: Callable[[], object]) -> None:
-        """Copy files below `root` to a folder of a host; skip files whose size and time are equal there."""
+        """Copy files below `root` to a folder of a host. Skip a file if the host's copy has the same size and time."""
         given = "\0".join(names).encode("utf-8", "surrogateescape")
         words = ["-tLO", "--from0", "--files-from=-", f"{root}/", f"{host}:{folder}/"]
         code, said = self._rsync(host, words, given, meanwhile)
@@ -166,10 +166,10 @@ class OpenSsh:
             raise lost(host, said)
 
     def fetch(self, host: str, words: list[str], folder: str, to: Path, meanwhile: Callable[[], object]) -> str:
-        """Copy new files, and additions to files copied before, from a host's folder to `to`.
+        """Copy new files from a host's folder to `to`, and add what files of earlier copies lack.
 
-        Return an error message if the host could not read files, else "". Raises OSError for a local failure, LostError
-        for a lost connection.
+        Returns an error message if the host could not read a file, otherwise "". Raises OSError after a local failure,
+        and LostError if the connection is lost.
         """
         words = ["--append", "--prune-empty-dirs", *words, f"{host}:{folder}/", "./"]
         code, said = self._rsync(host, words, b"", meanwhile, to)  # as cwd, because rsync would create a missing `to`
@@ -180,7 +180,7 @@ class OpenSsh:
         return str(lost(host, said)) if code == _PARTIAL else ""
 
     def forget(self, host: str) -> None:
-        """Stop sharing a connection that no longer answers. The connection ends with the last command that uses it."""
+        """Stop sharing a connection that no longer answers. The connection ends when no command uses it."""
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 [*self._client(host), "-O", "stop", "--", host],
@@ -198,7 +198,7 @@ class OpenSsh:
     def _rsync(
         self, host: str, words: list[str], given: bytes, meanwhile: Callable[[], object], here: Path | None = None
     ) -> tuple[int, str]:
-        """Run rsync and call `meanwhile` regularly; an exception of `meanwhile` ends rsync."""
+        """Run rsync and call `meanwhile` regularly. If `meanwhile` raises an exception, rsync is ended."""
         shell = ["sh", "-c", _AFTER_MARK, "sh", *self._client(host), "-T"]
         over = " ".join("'" + word.replace("'", "''") + "'" for word in shell)  # quoting of rsync(1)
         start = f"echo; echo {_RSYNC_MARK}; rsync"
@@ -227,11 +227,11 @@ class OpenSsh:
             return process.returncode, os.pread(said.fileno(), 100_000, 0).decode("utf-8", "replace")
 
     def _own(self, host: str) -> str:
-        """Return the prefix of the name of a host's socket; ssh appends its hash of address, port and user."""
+        """Return the start of the name of a host's socket. ssh appends a hash of address, port and user (`%C`)."""
         return hashlib.sha256(f"{self.config}\0{host}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def _client(self, host: str) -> list[str]:
-        """Return the ssh command without a host; raise HostError if another user owns the folder of the sockets."""
+        """Return the ssh command without a host. Raises HostError if other users can access the sockets' folder."""
         with suppress(FileExistsError):
             _SOCKETS.mkdir(mode=0o700)
         held = _SOCKETS.lstat()
@@ -243,7 +243,7 @@ class OpenSsh:
 
 
 def lost(host: str, said: str) -> LostError:
-    """Return an error made from the output of ssh or rsync, with the fix if known."""
+    """Make an error from the output `said` of ssh or rsync. Add the fix if it is known."""
     lines = [line for line in said.splitlines() if line.strip()]
     for pattern, mend in _MENDS:
         for line in lines:
@@ -253,7 +253,7 @@ def lost(host: str, said: str) -> LostError:
 
 
 def at_once(do: Callable[[_Item], _Got], items: Iterable[_Item]) -> list[_Got | HostError]:
-    """Call a function with every item in parallel; return the result or the HostError of each call."""
+    """Call a function with every item in parallel. Return the result or the HostError of each call."""
 
     def done(item: _Item) -> _Got | HostError:
         try:

@@ -37,7 +37,7 @@ class Verdict:
 
 
 def check(ssh: OpenSsh, hosts: Sequence[str], options: Any, size: int, gpus: Sequence[int]) -> list[Facts]:
-    """Return the facts of all hosts; raise RequestError with each unsuitable host and its fix."""
+    """Return the facts of all hosts. Raises RequestError that names each unsuitable host and the fix."""
     facts, verdicts = examine(ssh, hosts, options, size, gpus)
     wrong: dict[str, str] = {}
     for verdict in verdicts:
@@ -52,9 +52,9 @@ def check(ssh: OpenSsh, hosts: Sequence[str], options: Any, size: int, gpus: Seq
 def examine(
     ssh: OpenSsh, hosts: Sequence[str], options: Any, size: int, gpus: Sequence[int]
 ) -> tuple[list[Facts], list[Verdict]]:
-    """Query all hosts in parallel, then let each host connect to the others; change nothing on the hosts.
+    """Query all hosts in parallel, and let each host connect to the others. Nothing is changed on the hosts.
 
-    `options` are the target's, `size` is the number of bytes to send, `gpus` the number of GPUs that each host needs.
+    `options` are the target's options. `size` is the number of bytes to send. `gpus` has the GPUs that each host needs.
     """
     if not shutil.which("rsync"):
         raise RequestError("rsync is not installed on this machine: install it")
@@ -90,7 +90,7 @@ def examine(
 
 
 def _rows(said: Facts, first: Facts, options: Any, size: int, gpus: int) -> list[tuple[str, str, str, str]]:
-    """Check a host's facts; return the name, state, finding and fix of each check."""
+    """Check a host's facts. Return the name, state, finding and fix of each check."""
     python, torch, folder, free = said["python"], said["torch"], said["folder"], said["free_bytes"]
     other_torch = f", {first['host']} has {first['torch']}" if torch != first["torch"] else ""
     is_other_python = python.split(".")[:2] != first["python"].split(".")[:2]

@@ -32,7 +32,7 @@ _LINE = re.compile(
 
 @dataclass(frozen=True)
 class Options:
-    """The options of target ssh; paths on a host are absolute or relative to the user's home there."""
+    """The options of target ssh. Paths on a host are absolute, or relative to the user's home on the host."""
 
     hosts: str = option("host names or aliases for ssh, separated by commas; the first is node 0")
     hosts_file: str = option("file with one host per line, optionally with its number of processes: h0 slots=4")
@@ -48,7 +48,7 @@ class Options:
 
 @dataclass(frozen=True)
 class SshSpec(LaunchSpec):
-    """A run and the host of each node; addresses and ports are chosen at the start."""
+    """A run and the host of each node. Addresses and ports are chosen when the run starts."""
 
     run: Run = field(kw_only=True, repr=False)
     hosts: list[str] = field(kw_only=True, default_factory=list)
@@ -88,7 +88,7 @@ class Ssh(Target[SshSpec]):
         self._facts: dict[str, list[Facts]] = {}
 
     def spec(self, run: Run) -> SshSpec:
-        """Build the torchrun command of each node; raise RequestError if hosts or slots are too few."""
+        """Build the torchrun command of each node. Raises RequestError if there are too few hosts or slots."""
         nodes = node_specs(run.cell, "", run.device)
         for node in nodes:
             del node.env["PET_MASTER_ADDR"], node.env["PET_MASTER_PORT"]
@@ -111,7 +111,7 @@ class Ssh(Target[SshSpec]):
         return preflight.examine(self._ssh, names, self.options, 0, [int(device == "cuda")] * len(names))[1]
 
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
-        """Return a handle whose `lines` start the run; call `preflight` before."""
+        """Return a handle whose `lines` start the run. Uses the facts that `preflight` has collected."""
         facts = self._facts[str(spec.run.cell.layout)]
         return SshHandle(spec, spec.run, folder, self._ssh, facts, self._cargo(spec))
 
@@ -130,7 +130,7 @@ class Ssh(Target[SshSpec]):
 
 
 def read_hosts(lines: list[str], where: str) -> dict[str, int | None]:
-    """Return the slots of each host from lines like `h0`, `h0 4` or `h0 slots=4`; None where a line has no slots.
+    """Return the slots of each host from lines like `h0`, `h0 4` or `h0 slots=4`. The slots of `h0` alone are None.
 
     `#` starts a comment. Source: the host files of Open MPI and DeepSpeed. Raises RequestError for an invalid line.
     """
@@ -149,7 +149,7 @@ def read_hosts(lines: list[str], where: str) -> dict[str, int | None]:
 
 
 def chosen(hosts: dict[str, int | None], layout: Layout) -> list[str]:
-    """Return the host of each node; raise RequestError if hosts or slots are too few."""
+    """Return the host of each node. Raises RequestError if there are too few hosts or slots."""
     if layout.nodes > len(hosts):
         raise RequestError(f"layout {layout} needs {layout.nodes} hosts, {len(hosts)} given: name more hosts")
     for (host, slots), processes in zip(hosts.items(), layout.processes, strict=False):
