@@ -171,7 +171,7 @@ class Meeting:
 
 
 def find(results: Path, work: str, node: int, say: Callable[[str], None], seconds: float = YOUNG_SECONDS) -> str:
-    """Wait until node 0 publishes a run of the same work, and return the run's id. Raises RunError after `seconds`."""
+    """Wait until node 0 publishes a run with the hash `work`. Return the run's id. Raises RunError after `seconds`."""
     place = _place(results)
     own, shared = place / f"{work}.node{node}", place / work
     began = said = clock.monotonic()

@@ -1,4 +1,4 @@
-"""Find out where in its program each rank is, from one snapshot of the rank's process."""
+"""Find the place in the program where each rank is, from one snapshot of the rank's process."""
 
 import re
 from collections.abc import Iterator, Sequence
