@@ -96,7 +96,6 @@ def mask_text(text: str) -> str:
 
 
 def _of_environment() -> tuple[tuple[str, str], ...]:
-    """List the environment's secrets as (name, value). A value of several lines becomes one pair for each line."""
     found = ((name, value) for name, value in os.environ.items() if is_secret(name, value))
     return tuple((name, line) for name, value in found for line in value.splitlines() if len(line) >= SHORTEST)
 

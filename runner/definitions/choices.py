@@ -98,7 +98,6 @@ def read_change(word: str) -> tuple[str, Any]:
 
 
 def _split(word: str) -> tuple[str, str, str]:
-    """Split a word into key, equals sign and value. A key may end with an equals sign: `model==big`."""
     key, equals, text = word.partition("=")
     return (f"{key}=", equals, text[1:]) if text.startswith("=") else (key, equals, text)
 

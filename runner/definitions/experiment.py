@@ -137,7 +137,6 @@ def _check_args(document: Document, definition: Definition) -> None:
 
 
 def _check_environment(document: Document, definition: Definition) -> None:
-    """Refuse environment variables that cannot be set, secrets, and those that are an axis too."""
     places: list[tuple[tuple[str, ...], str, Any]] = [
         (("env", name), name, value) for name, value in definition.env.items()
     ]

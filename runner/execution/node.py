@@ -221,7 +221,6 @@ class _Handle(LocalHandle):
 
 
 def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
-    """Write how the node ended. Return a record that is only shown, not written."""
     ended = outcome.exits[0] if outcome.exits else handle.exits[0]
     ended.stopped_because, outcome.exits = outcome.stopped_because, [ended]
     if ended.code != 0 and handle.meeting:

@@ -64,7 +64,6 @@ def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
 
 
 def _recover(folder: RunFolder, *, dry_run: bool) -> str:
-    """Finish one run and describe the result. Returns "" if another `recover` has already finished the run."""
     try:
         launch = folder.launch()
     except (OSError, ValueError) as error:
@@ -118,7 +117,6 @@ def words_of(launch: Launch) -> list[str]:
 
 
 def _has_ended(folder: RunFolder) -> bool:
-    """Return whether there is nothing to finish: the run is finished, or the folder is not a run."""
     try:
         return folder.read().status in FINISHED
     except FileNotFoundError:  # a runner that was killed early leaves a request without a record

@@ -201,7 +201,6 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
 
 
 def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[NodeExit]]:
-    """Stop the run. Return the reason and the exits. If processes may remain, a warning is added."""
     left = ""
     try:
         if handle:

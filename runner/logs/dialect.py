@@ -223,7 +223,6 @@ def _pattern(dialect: Dialect, line: Line) -> Pattern:
 
 
 def _mistakes(pattern: Pattern) -> Iterator[tuple[str, ...]]:
-    """Yield a message for each mistake in a pattern, with the keys of the entry to change."""
     units, fields = pattern.line.units, pattern.regex.groupindex.keys()
     for name in fields - FIELDS:
         yield f"unknown field '{name}'{did_you_mean(name, sorted(FIELDS))}", "pattern"

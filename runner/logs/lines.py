@@ -131,7 +131,6 @@ def _end_of_lines(data: bytes) -> int:
 
 
 def _without_observed(data: bytes) -> bytes:
-    """Remove the observer's events, and join the lines that events split. Empty lines replace the lost newlines."""
     text, at = bytearray(), 0
     for event in _OBSERVED.finditer(data):
         text += data[at : event.start()]

@@ -148,7 +148,6 @@ class _Reader:
         self._above = next(filter(bytes.strip, reversed(lines)), self._above)
 
     def _lines(self, block: Block) -> tuple[bytes, Sequence[int]]:
-        """Return a block's lines with their numbers. Parts of a line between carriage returns share its number."""
         data = block.data.replace(b"\r\n", b"\n")
         if b"\r" not in data and block.line != self._bar[0]:
             return data, range(block.line, block.line + data.count(b"\n") + 1)

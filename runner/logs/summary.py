@@ -70,14 +70,12 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
 
 
 def _shown(value: Value, **more: Any) -> dict[str, Any]:
-    """Convert a value for JSON. NaN and infinity become None, because JSON has neither."""
     if not math.isfinite(value.value):
         return {"value": None, **more, "scope": f"printed as {value.value}", "line": value.line}
     return {"value": value.value, **more, "line": value.line}
 
 
 def _evaluations(facts: Facts, *, is_mlperf: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return the last and the best evaluation. Both are of the preferred metric and the lowest writer."""
     stated = facts.stated_best and _evaluation("accuracy", facts.stated_best, "best accuracy, as stated")
     benchmark = mlperf.metric_of(facts.benchmark)
     known = [
@@ -183,7 +181,6 @@ def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
 
 
 def _end_of_epochs(facts: Facts) -> tuple[bool, bool]:
-    """Return whether the run fell short of its declared epochs or steps, and whether the last epoch or step ended."""
     progress, declared, seen = facts.progress, facts.declared_epochs(), facts.seen()
     is_short = bool(declared and seen and max(seen) < declared.value - (min(seen) == 0))
     if progress is None or (progress.epoch is None and progress.steps is None):

@@ -146,7 +146,6 @@ def _report(raw: RawFiles, node: int) -> str:
 
 
 def _last_lines(raw: RawFiles, rank: int | None, node: int = 0) -> list[str]:
-    """Return the last lines of a rank's stderr, or of its stdout if stderr is empty."""
     printed = next(filter(any, _printed(raw, rank, node)), [])
     return [escaped(line, _LONGEST) for line in printed if line][-LINES_KEPT:]
 

@@ -58,7 +58,6 @@ def _why_unknown(seen: Observed | None) -> str:
 
 
 def _unlike(ranks: list[RankFacts], seconds: float) -> str:
-    """Return why the samples of the ranks cannot be added up; '' if they can."""
     nodes: dict[int, list[int]] = defaultdict(list)  # by node, as a node's ranks share its clock
     for rank in ranks:
         if rank.observed:

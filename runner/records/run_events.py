@@ -302,7 +302,6 @@ def _fields(event: Event) -> dict[str, Any]:
 
 
 def _of_trainer(processes: list[Observed]) -> Observed | None:
-    """Return the figures of the process that trained. They are unknown if several processes trained."""
     trained = [seen for seen in processes if seen.steps != 0]
     if len(trained) > 1:
         why = f"{len(trained)} processes of this rank trained"

@@ -85,7 +85,6 @@ def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) ->
 
 
 def _take_figure(record: Record, name: str, value: float, place: str, doubts: Doubts) -> None:
-    """Set a figure, or replace the figure of the same name. An impossible value becomes a doubt."""
     record.metrics.pop(name, None)
     try:
         if (taken := figure(name, value)) is not None:

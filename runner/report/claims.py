@@ -241,7 +241,6 @@ def _work_of_script_differs(cell: CellRuns, base: CellRuns, runs: list[RunSummar
 
 
 def _apart(*values: str) -> list[str]:
-    """Shorten values, such as hashes of images and code, to a part in which they differ."""
     same = next((place for place, letters in enumerate(zip(*values, strict=False)) if len(set(letters)) > 1), 0)
     start = 0 if same < _LONGEST_VALUE else same
     return [value[start : start + _LONGEST_VALUE].strip() or "none" for value in values]
@@ -330,7 +329,6 @@ def _shares(runs: list[set[str]]) -> defaultdict[str, float]:
 
 
 def _used(*sides: Sequence[RunSummary]) -> list[list[set[str]]]:
-    """Return the ids of each run's machines. If a run gives only a name, look for its id in the other runs."""
     ids = {name: id_ for side in sides for run in side for id_, name in run.machines if id_ and name}
     return [[{id_ or ids.get(name, name) for id_, name in run.machines} for run in side] for side in sides]
 

@@ -109,7 +109,6 @@ def _checked(block: Block) -> list[str]:
 
 
 def _granted(block: Block) -> list[str]:
-    """Return notes on the assumptions behind claims, and on claims whose runs used several machines."""
     found: dict[str, list[str]] = defaultdict(list)
     for row in block.rows:
         if row.claimed is True and row.baseline:

@@ -101,7 +101,6 @@ def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, d
 
 
 def _beside(runs: Iterable[RunSummary]) -> dict[str, str]:
-    """Find runs that overlapped on one machine. The path of each is mapped to a text that names both runs."""
     last: dict[str, RunSummary] = {}
     found = {}
     for run in runs:

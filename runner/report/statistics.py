@@ -224,7 +224,6 @@ def _mean(logs: list[float]) -> Difference:
 
 
 def _center(values: list[float]) -> float:
-    """Return the mean. If all values are equal, the mean has no rounding error."""
     first = values[0]
     return first + statistics.fmean([value - first for value in values])
 

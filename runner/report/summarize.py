@@ -104,7 +104,6 @@ def blocks_of(results: Path, runs: list[RunSummary]) -> list[Block]:
 
 
 def _definition(folder: Path) -> dict[str, Any]:
-    """Return the definition in a run's record. Returns {} if it is unreadable, or a part that tables use is invalid."""
     try:
         definition = read_run(folder, folder).launch.definition
         baseline = msgspec.convert(definition, _Definition).baseline or {}

@@ -71,7 +71,6 @@ def _each(counts: set[int]) -> str:
 
 
 def _published(block: Block) -> Grid:
-    """Lay out published figures. `speed-up` is computed from published times. `printed` is the published speed-up."""
     if not block.definition.get("published"):
         return Grid()
     from runner.definitions.published import figures  # slow to import

@@ -61,7 +61,6 @@ def orphans(run: str) -> list[psutil.Process]:
 
 
 def _marked(run: str) -> Iterator[tuple[psutil.Process, str, str]]:
-    """Yield each process of a run with its mark and the process id of its runner."""
     prints = re.compile(rf"/{re.escape(run)}/raw/(node\d+)[/-]")
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -83,7 +82,6 @@ def _runner_above(process: psutil.Process) -> str:
 
 
 def _adopted(others: Collection[int] | None) -> Iterator[psutil.Process]:
-    """Yield adopted children that have a session of their own, as torchrun's workers do."""
     if others is not None:
         for child in psutil.Process().children():
             with suppress(OSError):

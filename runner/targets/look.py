@@ -80,7 +80,6 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
 
 
 def _process(pid: int) -> dict[str, Any]:
-    """Read a process from /proc. Returns {} if the process has ended or belongs to another user."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             words = file.read(1_000_000).decode("utf-8", "replace").split("\0")
@@ -182,7 +181,6 @@ def _rank(rank: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sockets() -> dict[str, tuple[str, str, str]]:
-    """Return the state, local address and remote address of each TCP socket in this network namespace, by inode."""
     found = {}
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="utf-8") as file:
@@ -196,7 +194,6 @@ def _sockets() -> dict[str, tuple[str, str, str]]:
 
 
 def _address(text: str) -> str:
-    """Parse an address of /proc/net/tcp, which has 32-bit words in the machine's byte order."""
     raw, _, port = text.partition(":")
     words = [bytes.fromhex(raw[start : start + 8]) for start in range(0, len(raw), 8)]
     data = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
@@ -220,7 +217,6 @@ def _open_files(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _write_stacks(ranks: list[dict[str, Any]]) -> None:
-    """Set the `stack` of each rank: [] if the rank cannot write its stack (trainkit/stacks.py)."""
     asked = []
     for rank in ranks:
         rank["stack"], pid = [], rank["pid"]

@@ -116,7 +116,6 @@ def _is_of_library(frame: tuple[str, int, str]) -> bool:
 
 
 def _where(rank: RankView) -> str:
-    """Format the innermost line of the program, for example `mnist/ddp.py:57 in train`."""
     file, line, function = next((frame for frame in rank.stack if not _is_of_library(frame)), rank.stack[0])
     inside = f" in {function}" if function != "<module>" else ""
     return f"{'/'.join(PurePosixPath(file).parts[-2:]).lstrip('/')}:{line}{inside}"

@@ -41,7 +41,6 @@ def _after(module, name, words):
 
 
 def _once(owner, name, words):
-    """Note the first call of a function; later calls cost nothing."""
     function = getattr(owner, name)
 
     @wraps(function)

@@ -142,7 +142,6 @@ class Cluster:
 
 
 def _load(settings: Any, context: str) -> str:
-    """Load the kubeconfig into `settings`. Returns the context's namespace, or "" if it sets none."""
     from kubernetes import config
     from yaml import YAMLError
 

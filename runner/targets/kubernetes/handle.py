@@ -66,7 +66,6 @@ class JobWatcher(WorkersHandle):
         self.stop()
 
     def _said(self) -> Iterator[Note]:
-        """Yield notes on why nodes have not started. Raises OSError if a node will never start."""
         for pod in self.nodes:
             if pod.has_ended or pod.state.is_running:
                 pod.reason = None
@@ -82,7 +81,6 @@ class JobWatcher(WorkersHandle):
         yield from super()._said()
 
     def _has_ended(self) -> bool:
-        """Return whether the job no longer exists or its controller has marked it as ended."""
         try:
             job = self._cluster.get(self._cluster.path(self._kind, self._name))
         except ClusterError as error:
@@ -200,7 +198,6 @@ class JobHandle(JobWatcher):
         yield from super()._finish()
 
     def _end(self) -> None:
-        """Delete the run's objects, save the pods' output until they end, and wait until the pods are deleted."""
         if self._is_begun and not self._is_removed:
             for pod in self.nodes:
                 pod.stopped = pod.stopped or not pod.has_ended

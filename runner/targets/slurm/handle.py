@@ -66,7 +66,6 @@ class SlurmHandle(WorkersHandle):
         yield Note(f"job {self._job.job} is submitted")
 
     def _take(self) -> None:
-        """Read the job's id from sbatch and follow the job. Can be called again after an interrupt."""
         if self._sbatch:  # prints ID or ID;CLUSTER
             self._job.watch(commands.finish("sbatch", self._sbatch).partition(";")[0].strip())
 

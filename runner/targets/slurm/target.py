@@ -103,5 +103,4 @@ class Slurm(Target[SlurmSpec]):
 
 @cache
 def _test(text: str, cwd: str) -> None:
-    """Check a script in a dry run. Repeats of a cell share one script and one check."""
     commands.call(["sbatch", "--test-only", "--export=ALL", "--output=/dev/null", f"--chdir={cwd}"], text)

@@ -213,7 +213,6 @@ class SshHandle(WorkersHandle):
         _all(at_once(lambda number: self._begin(number, places[number], port), numbers[1:]))
 
     def _prepare(self, number: int, data_name: str) -> tuple[str, str]:
-        """Send missing files to a host. Return the paths of the host's folders for programs and for data."""
         host, base = self.nodes[number].host, self._facts[number]["folder"]
         data = self._spec.options["data"] or f"{base}/data/{data_name}"
         programs = f"{base}/programs/{cargo.sha256(self._programs, data)}"  # it links to `data`

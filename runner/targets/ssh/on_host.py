@@ -294,7 +294,6 @@ def _touch(path: str) -> None:
 
 
 def _listen(address: str) -> int:
-    """Fork a process that accepts connections for a while. Return its port."""
     server = ports.held_port(address)
     server.listen(64)
     if not os.fork():

@@ -198,7 +198,6 @@ class OpenSsh:
     def _rsync(
         self, host: str, words: list[str], given: bytes, meanwhile: Callable[[], object], here: Path | None = None
     ) -> tuple[int, str]:
-        """Run rsync and call `meanwhile` regularly. If `meanwhile` raises an exception, rsync is ended."""
         shell = ["sh", "-c", _AFTER_MARK, "sh", *self._client(host), "-T"]
         over = " ".join("'" + word.replace("'", "''") + "'" for word in shell)  # quoting of rsync(1)
         start = f"echo; echo {_RSYNC_MARK}; rsync"

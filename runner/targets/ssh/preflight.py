@@ -90,7 +90,6 @@ def examine(
 
 
 def _rows(said: Facts, first: Facts, options: Any, size: int, gpus: int) -> list[tuple[str, str, str, str]]:
-    """Check a host's facts. Return the name, state, finding and fix of each check."""
     python, torch, folder, free = said["python"], said["torch"], said["folder"], said["free_bytes"]
     other_torch = f", {first['host']} has {first['torch']}" if torch != first["torch"] else ""
     is_other_python = python.split(".")[:2] != first["python"].split(".")[:2]

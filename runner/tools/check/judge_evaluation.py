@@ -101,7 +101,6 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int, root: Path) 
 
 
 def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) -> Finding | None:
-    """Return a finding if a rank prints a figure of its own samples as if it covered all samples."""
     if _are_numbered([part.prints for part in parts]):
         return None
     for rank, part in enumerate(parts):
@@ -119,7 +118,6 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) 
 
 
 def _are_numbered(prints: list[list[Event]]) -> bool:
-    """Return whether all ranks print their rank at the same position: `[1] accuracy 0.93`."""
     for said_by_all in zip(*prints, strict=False):
         same = zip(*(_WHOLE_NUMBER.findall(event["text"]) for event in said_by_all), strict=False)
         if len(prints) > 1 and any(list(map(int, each)) == list(range(len(prints))) for each in same):
@@ -163,7 +161,6 @@ def judge_prints(ranks: list[Rank], verdict: Verdict) -> None:
 
 
 def _losses(rank: Rank) -> list[tuple[float, float]]:
-    """Return each loss with the mean loss of its epoch so far."""
     losses, values = list[tuple[float, float]](), list[float]()
     for event in rank.events:
         if event["kind"] == "pass":

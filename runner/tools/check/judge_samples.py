@@ -117,7 +117,6 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list
 
 
 def _repeated(theirs: list[Pass], name: Name) -> Finding | None:
-    """Return a finding if every worker of a loader reads the whole stream."""
     training, (first, *others) = theirs[0], Counter(map(name, theirs[0].samples)).values()
     if training.sampler != _STREAM or first != training.workers or first < 2 or {first} != {first, *others}:
         return None
@@ -126,7 +125,6 @@ def _repeated(theirs: list[Pass], name: Name) -> Finding | None:
 
 
 def _where(training: Pass, root: Path) -> Place:
-    """Return the place that hands out samples: a loop that slices them, the sampler, or the loader."""
     if training.is_skipped:
         return training.place
     of_loader = training.key != "by hand"

@@ -74,7 +74,6 @@ def _title(event: Event) -> str:
 
 
 def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
-    """Return the reason why a rank's gradients are not averaged, and the line to change."""
     if wrapper := rank.first("ddp"):
         bare = next((event for event in rank.of("forward") if event["bare"] and event["train"]), None)
         if bare:
@@ -115,7 +114,6 @@ def _reductions(events: list[Event]) -> list[Event]:
 
 
 def _in_function(place: Place, other: Place) -> Place:
-    """Return the innermost frame of `place` whose function is also in `other`. Returns `place` if there is none."""
     functions = {frame[2] for frame in other}
     return next(([frame] for frame in place if frame[2] in functions), place)
 
@@ -192,7 +190,6 @@ def _hooked(rank: Rank, compared: list[Event], is_off: bool, verdict: Verdict) -
 
 
 def _loss_place(rank: Rank, root: Path) -> Place:
-    """Return the place that computes the loss. If a library calls backward, return where the program calls a loss."""
     backward, loss = rank.first("backward"), rank.first("loss")
     place: Place = backward["place"] if backward else []
     if loss and loss["place"] and not (place and calls_backward(root, place)):

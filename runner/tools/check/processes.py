@@ -155,7 +155,6 @@ def put_back(folder: Path) -> None:
 
 
 def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, given_up: Event) -> str:
-    """Wait until all processes end, but only briefly if all wrote their last event. Return the failure, or ""."""
     patience: float | None = None
     still = Stillness(job.folder)
     while not given_up.is_set():

@@ -95,7 +95,6 @@ def _processes(count: int) -> str:
 def _judge(
     whole: list[Rank], again: list[Rank], before: Rank, files: set[str], failure: str, count: int, verdict: Verdict
 ) -> None:
-    """Compare a restarted training with the uninterrupted one. `files` were written by the killed run."""
     loads = again[0].of("loaded") if again else iter(())
     saved, loaded = before.first("saved"), next((event for event in loads if event["path"] in files), None)
     place: Place = (loaded or saved or {"place": []})["place"]
@@ -192,7 +191,6 @@ def _samples(whole: list[Rank], again: list[Rank], start: int) -> tuple[str, _Ap
 
 
 def _passed_over(training: Pass) -> int:
-    """Return the number of samples that a program fetched from its loader only to skip them."""
     if training.again or training.is_skipped:
         return 0
     passed = [*takewhile(lambda batch: not batch.uses, training.batches)]
@@ -204,7 +202,6 @@ def _name(sample: Sample) -> Hashable:
 
 
 def _split(passes: list[Pass], epoch: int, start: int) -> tuple[list[Hashable], list[Hashable]]:
-    """Split the samples of an epoch into those before a step, and those from the step on."""
     lengths = [after.first_step - before.first_step for before, after in pairwise(passes)]
     training = passes[epoch]
     steps = lengths[epoch] if epoch < len(lengths) else next(iter(lengths), len(training.batches))

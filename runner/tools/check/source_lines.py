@@ -21,7 +21,6 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _around(path: Path, line: int) -> list[ast.stmt]:
-    """Return the statements that contain a line, from its innermost function inwards."""
     statements = (node for node in ast.walk(_tree(path)) if isinstance(node, ast.stmt))
     around = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
     around.sort(key=lambda node: (node.lineno, -(node.end_lineno or 0)))
@@ -104,7 +103,6 @@ def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
 def _origin(
     root: Path, place: Place, names: Callable[[list[ast.stmt]], Iterator[str]], kinds: tuple[type[ast.AST], ...]
 ) -> Place:
-    """Follow the names at a place back to a line that has the rank and a node of one of `kinds`, such as a slice."""
     for file, line, function in place:
         around, tree = _around(root / file, line), _tree(root / file)
         ranks = _holders(tree)
@@ -194,7 +192,6 @@ def _definitions(tree: ast.AST, scope: ast.AST, name: str) -> Iterator[tuple[ast
 
 
 def _inside(scope: ast.AST) -> Iterator[ast.AST]:
-    """Walk through a scope without entering nested functions and classes."""
     for node in ast.iter_child_nodes(scope):
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -202,7 +199,6 @@ def _inside(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _holders(tree: ast.AST, word: str = "rank") -> set[str]:
-    """Return the names that hold the rank or the number of processes. If `word` is `world_size`, leave out the rank."""
     names = {word, f"local_{word}", "world_size", "WORLD_SIZE", "world", "num_replicas", "nprocs", "n_procs"}
     for node in ast.walk(tree):
         text = ast.unparse(node.value).lower() if isinstance(node, ast.Assign) else ""

@@ -61,7 +61,6 @@ def _rights(lacking: list[str], where: str, namespace: str) -> Finding:
 
 
 def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
-    """Return the nodes. Returns None if the user has no right to list nodes, which a run does not need."""
     try:
         return cluster.get("/api/v1/nodes", limit=500).get("items") or []
     except ClusterError as error:
@@ -112,7 +111,6 @@ def _gpus(node: dict[str, Any]) -> int:
 
 
 def _check_image(ready: list[dict[str, Any]], where: str, image: str) -> Finding:
-    """Check that every node holds the image. Nodes list images by full name (`docker.io/library/...`)."""
     whole = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
     names = {whole, f"docker.io/library/{whole}", f"docker.io/{whole}"}
     without = [

@@ -114,7 +114,6 @@ def _nearest(folder: str) -> str:
 
 
 def _disk(folder: str) -> tuple[int | None, int | None, int | None]:
-    """Return a disk's bytes, and the bytes and inodes that are free for this user."""
     try:
         disk = os.statvfs(_nearest(folder))
     except OSError:

@@ -97,7 +97,6 @@ def check_difference(here: dict[str, Any], there: dict[str, Any], where: str) ->
 
 
 def _version(name: str, text: str) -> str:
-    """Return the part of a version to compare: `3.11` for Python, else the version without its build (`+cu121`)."""
     return ".".join(text.split(".")[:2]) if name == "python" else text.partition("+")[0]
 
 

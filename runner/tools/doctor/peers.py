@@ -175,7 +175,6 @@ def _check_port(peer: Peer) -> Finding:
 
 
 def _check_own_name(here: dict[str, Any], where: str, interface: str) -> Finding:
-    """Check the address of this machine's host name, which Gloo and the rendezvous announce to the other nodes."""
     addresses, name = here["own_addresses"], here["host"]
     if not addresses:
         mend = f"add the line '<address> {name}' to /etc/hosts, or export {GLOO}={interface}"

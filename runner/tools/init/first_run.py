@@ -90,7 +90,6 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
 
 
 def _files(root: Path) -> set[str]:
-    """Return the visible files of a project. Returns the empty set if there are too many files."""
     files: set[str] = set()
     for folder, folders, names in os.walk(root):
         own = () if "pyvenv.cfg" in names or len(files) > _MOST_FILES else folders

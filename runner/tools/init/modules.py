@@ -92,7 +92,6 @@ class Modules:
         return "Lightning" in self.layout[1] and self.devices in (None, "'auto'", "-1", "'-1'")
 
     def _place(self, name: str) -> str | None:
-        """Return the folder that holds a module. Returns None if it is beside the script, installed or missing."""
         if self._is_module(self.folder, name) or _is_installed(name, self.root):
             return None
         above = [str(parent) for parent in Path(self.folder).parents] if self.folder else []
@@ -106,7 +105,6 @@ class Modules:
 
 @lru_cache(maxsize=4_096)
 def _is_installed(name: str, root: Path) -> bool:
-    """Return whether a module comes from Python or from outside `root`, without importing the module."""
     if name in sys.stdlib_module_names:
         return True
     try:
@@ -140,7 +138,6 @@ def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
 
 
 def _top(modules: Modules) -> str | None:
-    """Return the folder that holds the script's package. Returns None if the script can be started as a file."""
     root, folder, level = modules.root, modules.folder, modules.itself.level
     parts = folder.split("/") if folder else []
     if level > len(parts):

@@ -128,7 +128,6 @@ def _devices(call: ast.Call) -> str | None:
 
 
 def _is_work(node: ast.stmt) -> bool:
-    """Return whether a statement is a `__main__` guard, a loop or `with` block with a call, or a call beyond set-up."""
     if isinstance(node, ast.If):
         return "__name__" in ast.unparse(node.test) and "__main__" in ast.unparse(node.test)
     if isinstance(node, ast.For | ast.While | ast.With):

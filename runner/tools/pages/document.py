@@ -95,13 +95,11 @@ def _counted(blocks: list[Block]) -> list[str]:
 
 
 def _plot_prefix(place: int, experiment: str) -> str:
-    """Return a prefix for the names of a block's plot files. The experiment may have any name."""
     word = "".join(letter if letter.isascii() and (letter.isalnum() or letter == "-") else "-" for letter in experiment)
     return f"{place + 1:02}-{word[:60]}"
 
 
 def _environment() -> Environment:
-    """Return the templates. Each text put into a template is folded into one printable line and escaped for HTML."""
     return Environment(
         loader=PackageLoader("runner.tools.pages"),
         undefined=StrictUndefined,

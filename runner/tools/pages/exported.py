@@ -115,7 +115,6 @@ def _word(value: object) -> str:
 
 
 def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
-    """Return the values of each epoch. Their time is the run's start plus the seconds of training so far."""
     times: dict[int, int] = {}
     curves: dict[str, dict[int, Point]] = {}
     now = float(started_ms)
@@ -131,7 +130,6 @@ def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
 
 
 def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], step: int, time_ms: int) -> None:
-    """Add the values of an epoch's row. Values that an earlier row has for this step are not replaced."""
     for name, value in row.items():
         if name != "epoch_num" and (figure := number(value)) is not None:
             curves.setdefault(f"{kind}.{safe_name(name)}", {}).setdefault(step, Point(step, float(figure), time_ms))

@@ -81,7 +81,6 @@ class _Store:
         self.counts["replaced" if mlflow_id else "new"] += 1
 
     def _experiment(self, name: str) -> str:
-        """Return the id of an experiment. The first call loads its runs, or creates the experiment if it is missing."""
         if name not in self._experiments:
             stored = self._client.get_experiment_by_name(name)
             if stored is not None and stored.lifecycle_stage != "active":
@@ -93,7 +92,6 @@ class _Store:
         return self._experiments[name]
 
     def _runs(self, experiment: str) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield (kit's id, (MLflow's id, digest)) of the kit's runs. The digest of a partly written run is empty."""
         token = None
         while True:
             page = self._client.search_runs([experiment], max_results=_PAGE, page_token=token)

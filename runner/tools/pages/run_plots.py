@@ -87,7 +87,6 @@ def _points(details: Details, label: str, over: str) -> list[tuple[float, float 
 
 
 def _published(axes: Axes, subject: Subject, kind: str, over: str) -> str:
-    """Draw the published curves and values that fit these axes; return a sentence for the caption."""
     drawn: list[str] = []
     for line in subject.published:
         if len(drawn) >= MOST_PUBLISHED:
@@ -126,7 +125,6 @@ def _after_epochs(drawn: Drawn, kind: str, label: str) -> str:
 
 
 def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
-    """Describe when each cell reached a value that all cells reach."""
     sign = 1 if kind == "accuracy" else -1
     timed = {
         row.first.cell: [(at, sign * value) for at, value in _points(details, label, "seconds") if value is not None]

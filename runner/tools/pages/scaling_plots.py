@@ -71,7 +71,6 @@ def _value(row: Row) -> float:
 
 
 def _lines(rows: list[Row]) -> dict[str, list[Row]]:
-    """Group rows by their axes. If rows of a group have equally many processes, also group by nodes."""
     lines: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         lines[" ".join(str(value) for value in row.first.axes.values()) or "measured"].append(row)
@@ -137,7 +136,6 @@ def _by_cell(rows: list[Row]) -> Figure:
 
 
 def _bar(row: Row) -> tuple[float, float, float]:
-    """Return a speed-up, and the distances to both ends of its interval. All are limited to what can be drawn."""
     estimate = row.speedup or Estimate(0.0)
     value = _bounded(estimate.value)
     low, high = (_bounded(end or estimate.value) for end in (estimate.low, estimate.high))
@@ -203,7 +201,6 @@ def phases(subject: Subject) -> Plot | Gap:
 
 
 def _shares(subject: Subject, row: Row) -> dict[str, float]:
-    """Average the seconds of each phase over a cell's runs. A program's time outside all phases is `rest`."""
     each = [details.seconds for run in row.complete[:MOST_BARS] if (details := subject.reader(run))]
     runs = []
     for seconds in each:

@@ -111,7 +111,6 @@ class Bundle:
     def _copy(
         self, source: Path, name: str, most: int, without: re.Pattern[str] | None = None
     ) -> tuple[list[str], list[str]]:
-        """Copy a folder's files. Returns the files in which a secret was masked, and a line for each file left out."""
         regular, other = manifest.listing(source)
         masked, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
         for file in regular:

@@ -163,7 +163,6 @@ def _compared(folder: RunFolder, record: Record) -> Iterator[tuple[str, Any, Any
 
 
 def _differences(name: str, kept: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name, old and new value of each difference, for example of `metrics.train_seconds`."""
     if isinstance(kept, dict) and isinstance(now, dict):
         for key in {**kept, **now}:
             yield from _differences(f"{name}.{key}" if name else key, kept.get(key, _ABSENT), now.get(key, _ABSENT))

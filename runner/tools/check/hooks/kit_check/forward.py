@@ -110,7 +110,6 @@ def _noise(torch):
 
 
 def _loops():
-    """Return the integer variables of the program's frames. The runner looks for an epoch counter among them."""
     counters, frame = {}, sys._getframe(2)
     while frame is not None:
         if recorder.is_own(frame.f_code.co_filename):

@@ -214,7 +214,6 @@ def _length(loader):
 
 
 def _place_of(sampler):
-    """Return the place of the sampler's `__iter__` if the program defines it, else the place that makes the sampler."""
     code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
     if code is not None and recorder.is_own(code.co_filename):
         return [recorder.line(code.co_filename, code.co_firstlineno, code.co_name)]
@@ -225,13 +224,11 @@ def _place_of(sampler):
 
 
 def _take_up(key):
-    """Count the latest pass over a loader, at most once. Passes that only look at the first batch are not counted."""
     if _begun.pop(key, None) is not None:
         _taken_up[key] = _taken_up.get(key, 0) + 1
 
 
 def _among_loaders_of_a_place(key, loader):
-    """Return a loader's index among the live loaders that one line made, as accelerator.prepare(a, b) does."""
     slots = _alive.setdefault(key, [])
     own = next((at for at, slot in enumerate(slots) if slot() is loader), None)
     if own is None:
@@ -241,7 +238,6 @@ def _among_loaders_of_a_place(key, loader):
 
 
 def _base(dataset, index):
-    """Unwrap nested subsets. Return the innermost data set, and the index of the sample in it."""
     while hasattr(dataset, "indices") and hasattr(dataset, "dataset") and not callable(dataset.indices):
         index = dataset.indices[index] if len(dataset.indices) else index
         dataset = dataset.dataset

@@ -393,7 +393,6 @@ def _compare(kept):
 
 
 def _weights_of(torch, parts, whole):
-    """Fit `whole` by a weighted sum of the rows of `parts`. Return the weights and the relative remainder."""
     found = torch.linalg.lstsq(parts.T, whole.unsqueeze(1), driver="gelsd").solution.squeeze(1)
     size = float(whole.norm())
     return found.tolist(), float((found @ parts - whole).norm()) / size if size else None

@@ -167,7 +167,6 @@ def _keep(optimizer):
 
 
 def _kept_by(optimizer, parameters):
-    """Return hashes of the optimizer's state and the random generators' states, which a training needs to resume."""
     states = [optimizer.state.get(parameter, {}) for parameter in parameters]
     tensors = [kept[key] for kept in states for key in sorted(kept) if hasattr(kept[key], "numel")]
     return {"state": _fingerprint(tensors), **draws.fingerprints()}
