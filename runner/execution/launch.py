@@ -34,7 +34,7 @@ def _sha256(text: str) -> str:
 def describe_launch(
     run: Run, target: str, nodes: list[NodeSpec], surroundings: dict[str, Any], options: Any = None
 ) -> Launch:
-    """Return the launch of a run before its start. Target options without a value are left out."""
+    """Return a Launch that describes how a run will be started. Target options without a value are left out."""
     experiment, cell = run.experiment, run.cell
     chosen = {name: value for name, value in asdict(options).items() if value not in (None, "")} if options else {}
     return Launch(

@@ -134,7 +134,7 @@ def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], sa
 
 
 class Meeting:
-    """Publishes the run id for node 0, and watches for the other nodes."""
+    """On node 0, publishes the run id and waits for the other nodes to join."""
 
     is_over = False
 

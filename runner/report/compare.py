@@ -146,8 +146,8 @@ def _order(cell: CellRuns) -> tuple[object, ...]:
 def _cell(run: RunSummary, changes: dict[str, Any]) -> dict[str, Any]:
     """Apply changes to a run's layout and axes, and return the result.
 
-    If the new layout has one node, axes of the link between nodes are dropped. Axes with a value for each node keep
-    only the first node's value.
+    If the new layout has one node, drop the axes of the link between nodes, and shorten an axis with a value for each
+    node to the first node's value.
     """
     cell, kinds = {**run.axes, "layout": run.layout, **changes}, run.option_axes
     if kinds and Layout.parse(cell["layout"]).nodes == 1:

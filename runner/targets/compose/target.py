@@ -250,7 +250,7 @@ class ComposeHandle(WorkersHandle):
 
 
 def _environment(variables: dict[str, str]) -> dict[str, str | None]:
-    """Return variables as Compose takes them: those without a value, which are secrets, from its own environment."""
+    """Return variables for a service. A secret is None, so that Compose takes its value from Compose's environment."""
     return {name: None if value == MASK else literal(value) for name, value in variables.items()}
 
 

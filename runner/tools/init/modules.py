@@ -44,7 +44,7 @@ class Modules:
 
     @cached_property
     def signs(self) -> set[str]:
-        """The signs of a training that any of the files has."""
+        """Signs that any of the files trains a model."""
         return {sign for file in self.files for sign in file.signs}
 
     @cached_property

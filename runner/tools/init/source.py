@@ -52,7 +52,7 @@ _SPAWNS = ("spawn", "start_processes")
 
 @dataclass(frozen=True)
 class Source:
-    """A Python file: its top-level imports, its signs of a training, and whether starting the file does anything.
+    """A Python file: its top-level imports, signs that it trains a model, and whether running it does anything.
 
     `level` is the largest number of dots in a relative import. `devices` is the text of Lightning's argument `devices`.
     """

@@ -21,7 +21,8 @@ _ACCURACIES = (("accuracy", ""), ("best_accuracy", " best"))
 class Line(NamedTuple):
     """A line of the table.
 
-    `anchor` links to the list of its runs. `kind` is `yes` or `no` for its claim, or `base` for the baseline.
+    `anchor` links to the list of its runs. `kind` is `base` for the baseline; otherwise `yes` or `no` says whether the
+    speed-up may be claimed.
     """
 
     cells: list[str]
