@@ -37,7 +37,7 @@ def wrong_variable(name: str, value: object) -> str | None:
 def variables_of(args: dict[str, Any]) -> dict[str, str]:
     """Return the environment variables among the args of a run by name; the value of a secret is `MASK`."""
     found = {key.removeprefix(PREFIX): value for key, value in args.items() if is_variable(key)}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
 def values_of(variables: dict[str, str]) -> dict[str, str]:
