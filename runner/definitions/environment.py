@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,6 +39,12 @@ def variables_of(args: dict[str, Any]) -> dict[str, str]:
     """Return the environment variables among the args of a run by name; the value of a secret is `MASK`."""
     found = {key.removeprefix(PREFIX): value for key, value in args.items() if is_variable(key)}
     return {name: value for name, value in found.items() if isinstance(value, str)}
+
+
+def assignments(args: dict[str, Any]) -> list[str]:
+    """Return the environment variables among the args of a run as a shell's assignments: `NCCL_ALGO=Ring`."""
+    variables = variables_of(args).items()
+    return [f"{name}={'$' + name if value == MASK else shlex.quote(value)}" for name, value in variables]
 
 
 def values_of(variables: dict[str, str]) -> dict[str, str]:

@@ -6,12 +6,11 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.core.secrets import MASK
 from runner.core.text import one_line
 from runner.definitions.args import DEVICES, THREADS
 from runner.definitions.choices import Selection, read_changes, read_layouts, read_only
 from runner.definitions.definition import Experiment, identity
-from runner.definitions.environment import PREFIX, read_words, variables_of
+from runner.definitions.environment import PREFIX, assignments, read_words, variables_of
 from runner.definitions.program import Program
 from runner.records.schema import Side
 
@@ -27,9 +26,8 @@ class Cell:
 
     def command(self) -> str:
         """Return the command that every node runs, quoted for a shell."""
-        variables = variables_of(self.args).items()
-        told = [f"{name}={'$' + name if value == MASK else shlex.quote(value)}" for name, value in variables]
-        return " ".join([*told, shlex.join(["torchrun", *self.program.words, *self.program.argv(self.args)])])
+        words = ["torchrun", *self.program.words, *self.program.argv(self.args)]
+        return " ".join([*assignments(self.args), shlex.join(words)])
 
     @property
     def threads_per_process(self) -> int:

@@ -13,6 +13,7 @@ from runner.core.secrets import refuse_args
 from runner.core.text import one_line
 from runner.definitions import experiment as definitions
 from runner.definitions.definition import DEVICES, hash_resolved
+from runner.definitions.environment import variables_of, wrong_variable
 from runner.definitions.plan import Cell, Run
 from runner.records.schema import Launch
 
@@ -25,6 +26,9 @@ def run_of(launch: Launch, root: Path) -> Run:
     if not _NAME.fullmatch(launch.experiment):
         raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is not a valid name")
     refuse_args(launch.args)
+    for name, value in variables_of(launch.args).items():
+        if wrong := wrong_variable(name, value):
+            raise RequestError(one_line(f"the record's {wrong}"))
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
     if hash_resolved(experiment.resolved()) != launch.definition_sha256:
         now, then = experiment.resolved(), launch.definition

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from runner.core.errors import RequestError
 from runner.core.secrets import MASK
@@ -10,6 +11,8 @@ from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
 from runner.definitions.environment import read_words, values_of, variables_of
 from runner.definitions.plan import make_plan
+from runner.definitions.rerun import run_of
+from runner.records.folder import RunFolder
 from runner.targets.torchrun import node_environment
 from tests.support.projects import Project
 
@@ -88,6 +91,14 @@ def test_a_secret_of_the_shell_is_named_and_not_written(monkeypatch: pytest.Monk
     for lacking in (lambda: read_words(["HF_TOKEN"]), lambda: values_of({"HF_TOKEN": MASK})):
         with pytest.raises(RequestError, match="HF_TOKEN"):
             lacking()
+
+
+def test_a_record_with_a_variable_of_the_launcher_is_not_run_again(finished: Project) -> None:
+    launch = RunFolder(finished.runs()[0]).launch()
+    assert run_of(launch, finished.root).cell.args == launch.args
+    for variables in ({"env.RANK": "1"}, {"env.HF_TOKEN": "hf_0123456789"}):
+        with pytest.raises(RequestError, match="RANK|secret"):
+            run_of(structs.replace(launch, args={**launch.args, **variables}), finished.root)
 
 
 def test_runs_of_a_matrix_see_their_variables_and_the_table_has_them(project: Project) -> None:

@@ -12,6 +12,7 @@ import typer
 from runner.cli.options import With, WithFiles, options_of, project_root, project_root_or_here
 from runner.cli.printing import say
 from runner.core.errors import RequestError, RunError
+from runner.definitions.environment import assignments
 from runner.records.schema import Record
 from runner.records.unpacking import opened
 from runner.tools.proof.checkouts import Kit, Sources
@@ -99,7 +100,9 @@ def ask(path: Path, chosen: Chosen) -> None:
     if not sys.stdin.isatty():
         raise RequestError(f"{path}: its code would run with your rights: read it first, then add --yes")
     for folder, record in chosen:
-        say(f"{folder.name}: {shlex.join(record.launch.argv[0]) if record.launch.argv else record.launch.program}")
+        launch = record.launch
+        command = shlex.join(launch.argv[0]) if launch.argv else launch.program
+        say(f"{folder.name}: {' '.join([*assignments(launch.args), command])}")
     if not typer.confirm(f"Run the code of {path} with your rights?", err=True):
         raise RequestError(f"{path}: nothing was run")
 

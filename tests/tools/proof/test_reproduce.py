@@ -114,10 +114,12 @@ def test_on_a_terminal_it_shows_what_it_would_run_of_an_archive_and_asks(
     run, terminal = make.run(tmp_path), StringIO("y\nn\n")
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr("sys.stdin", terminal)
+    record = run.read()
+    record.launch.args["env.LD_PRELOAD"] = "of its own.so"
     for answer in (nullcontext(), pytest.raises(RequestError, match="nothing was run")):
         with answer:
-            ask(tmp_path / "kit.tar", [(run.path, run.read())])
-        assert "torchrun -m experiments.toys.ok" in capsys.readouterr().err
+            ask(tmp_path / "kit.tar", [(run.path, record)])
+        assert "LD_PRELOAD='of its own.so' torchrun -m experiments.toys.ok" in capsys.readouterr().err
 
 
 def with_kept_changes(project: Project) -> Path:
