@@ -143,7 +143,7 @@ def _check_environment(document: Document, definition: Definition) -> None:
     for axis in filter(is_variable, definition.matrix):
         name = axis.removeprefix(PREFIX)
         if name in definition.env:
-            document.fail(f"'{name}' stands here and in the matrix; keep one of them", "env", name)
+            document.fail(f"'{name}' is both in env and an axis of the matrix; keep one", "env", name)
         places += [(("matrix", axis), name, value) for value in definition.matrix[axis]]
     for place, name, value in places:
         if wrong := wrong_variable(name, value):

@@ -76,7 +76,7 @@ def prepare(plan: Plan, target: Target[Any], results: Path, observer: Observer, 
     observer = guarded(observer)
     specs = [target.spec(run) for run in plan.runs]
     for run, spec in zip(plan.runs, specs, strict=True):
-        values_of(variables_of(run.cell.args))
+        values_of(variables_of(run.cell.args))  # refuses a secret that this shell lacks
         target.preflight(spec)
     require_writable(results)  # before minutes are spent on an image
     with interrupts.ending():
