@@ -32,6 +32,7 @@ def compare(
     only: options.Only = None,
     layout: options.Layouts = None,
     change: options.Change = None,
+    env: options.Env = None,
     repeat: options.Repeat = None,
     device: options.Device = "auto",
     results: options.Results = Path("results"),
@@ -47,7 +48,8 @@ def compare(
     Two folders of results are compared as they are. Other versions are run first, alternating between A and B. Exit
     code 0: B is faster, or the difference is smaller than --detect; 1: B is slower, or a run failed; 4: undecided.
     """
-    given = {"only": only, "layout": layout, "change": change, "repeat": repeat, "no_observe": no_observe}
+    given = {"only": only, "layout": layout, "change": change, "env": env, "repeat": repeat}
+    given |= {"no_observe": no_observe}
     if json and markdown:
         raise RequestError("--json and --markdown: choose one of them")
     share = _share(detect)

@@ -13,6 +13,7 @@ from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
 from runner.definitions.definition import DEVICES, SCALINGS, Experiment
+from runner.definitions.environment import read_words as read_variables
 from runner.definitions.settings import find_project, nearest, settings_of
 from runner.logs.metrics import read_words
 
@@ -89,6 +90,7 @@ def select(experiment: str | None = None, **words: Any) -> Selection:
     """Make a Selection from a command's options. `words` maps the parameters' names to their values."""
     if (scaling := words.get("scaling")) not in (None, *SCALINGS):
         raise RequestError(f"--scaling {scaling}: choose {' or '.join(SCALINGS)}")
+    read_variables(words.get("env") or ())  # before a script's first run
     return Selection(
         experiment or "",
         words.get("arguments") or (),

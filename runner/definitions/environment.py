@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from runner.core.errors import RequestError
-from runner.core.secrets import MASK, is_secret
+from runner.core.secrets import MASK, is_secret, mask_text
+from runner.core.text import one_line
 
 PREFIX = "env."
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)
@@ -23,14 +24,16 @@ def is_variable(key: str) -> bool:
 
 
 def wrong_variable(name: str, value: object) -> str | None:
-    """Return why a variable cannot be set to a value, or None; the value None leaves it unset."""
+    """Return why a variable cannot be set to a value, or None if it can."""
     if not _NAME.fullmatch(name):
         return f"environment variable '{name}': a name has capital letters, digits and underscores"
     if _LAUNCHERS.fullmatch(name):
         return f"environment variable {name} is set by the launcher"
-    if value is not None and not isinstance(value, str):
+    if not isinstance(value, str):
         return f"environment variable {name}: write the value as text, in quotes"
-    if value and not value.isprintable() and not is_secret(name, value):
+    if value == MASK and not is_secret(name, "any secret"):
+        return f"environment variable {name}: its value was masked"
+    if not value.isprintable() and not is_secret(name, value):
         return f"environment variable {name}: the value has characters that cannot be printed"
     return None
 
@@ -68,6 +71,6 @@ def read_words(words: Iterable[str]) -> dict[str, str]:
         if not equals and _NAME.fullmatch(name):
             value = values_of({name: MASK})[name]
         if wrong := wrong_variable(name, value):
-            raise RequestError(f"--env {word}: {wrong}")
-        read[f"{PREFIX}{name}"] = MASK if is_secret(name, value) else value
+            raise RequestError(one_line(f"--env {word}: {wrong}"))
+        read[f"{PREFIX}{name}"] = MASK if is_secret(name, value) or mask_text(value) != value else value
     return read

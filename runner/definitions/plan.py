@@ -33,7 +33,7 @@ class Cell:
     def threads_per_process(self) -> int:
         """The CPU threads of one process: the arg `threads`, by default 1."""
         told = variables_of(self.args).get("OMP_NUM_THREADS", "")
-        return int(told) if told.isdecimal() and int(told) else _positive(self.args.get(THREADS))
+        return int(told) if told.isascii() and told.isdecimal() and int(told) else _positive(self.args.get(THREADS))
 
     @property
     def devices_per_process(self) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from runner.core.layout import Layout
+from runner.definitions.environment import variables_of
 from runner.records.checked import Check
 from runner.report.claims import KIND_UNKNOWN, count_machines, taken_for_granted
 from runner.report.rows import Block, Row, copies_note, ending
@@ -102,6 +103,7 @@ def _checked(block: Block) -> list[str]:
             what = f"trains differently from one process: {'; '.join(check.mistakes)}"
         own = {**row.first.args, **row.first.axes}
         same_args = all(own.get(key, value) == value for key, value in check.args.items())
+        same_args = same_args and variables_of(own) == variables_of(check.args)
         if check.sources_sha256 not in row.first.same["code"].split() or not same_args:
             what = f"{what}, but for other code or arguments than in these runs"
         found.append(f"{row.first.cell}: checked: {what}")

@@ -92,11 +92,13 @@ def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, d
     told += [("set", arg, value) for arg, value in run.args.items() if declared.get(arg, value) != value]
     of_definition = definition.get("env") or {}
     variables = variables_of(run.args).items()
-    changed = [f"{name}={value}" for name, value in variables if of_definition.get(name) != value]
+    changed = [
+        name if value == MASK else f"{name}={value}" for name, value in variables if of_definition.get(name) != value
+    ]
     words = [f"--on {run.target}"] if run.target != "local" else []
     words += [f"--layout {cell['layout']}" for cell in cells]
     words += [f"--{option} {shlex.quote(f'{name}={value}')}" for option, name, value in told]
-    words += [f"--env {shlex.quote(word.removesuffix(f'={MASK}'))}" for word in changed]
+    words += [f"--env {shlex.quote(word)}" for word in changed]
     return " ".join(dict.fromkeys([*words, f"--repeat {max(FEWEST, repeats)}"]))
 
 

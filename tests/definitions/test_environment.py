@@ -49,23 +49,23 @@ def test_what_is_no_variable_is_refused_with_its_place(project: Project, env: An
     assert "hf_0123456789" not in str(caught.value)
 
 
-@pytest.mark.parametrize("values", [[1, 2], ["Ring", "hf\x1b"]])
+@pytest.mark.parametrize("values", [[1, 2], ["Ring", None], ["Ring", "hf\x1b"], ["Ring", MASK]])
 def test_an_axis_of_a_variable_has_texts(project: Project, values: list[Any]) -> None:
     path = project.define(matrix={"layout": ["1x1"], "env.NCCL_ALGO": values})
     with pytest.raises(RequestError, match=r"NCCL_ALGO"):
         definition.load(path, project.root)
 
 
-def test_an_axis_is_a_variable_and_no_argument_and_null_leaves_it_unset(project: Project) -> None:
-    path = project.define(matrix={"layout": ["1x1"], "env.NCCL_ALGO": ["Ring", None]}, env={"NCCL_DEBUG": "WARN"})
+def test_an_axis_is_a_variable_and_no_argument(project: Project) -> None:
+    path = project.define(matrix={"layout": ["1x1"], "env.NCCL_ALGO": ["Ring", "Tree"]}, env={"NCCL_DEBUG": "WARN"})
     plan = make_plan(definition.load(path, project.root), Selection(variables=["MY_FLAG=a b"], repeat=1))
     assert [variables_of(cell.args) for cell in plan.cells] == [
         {"NCCL_DEBUG": "WARN", "NCCL_ALGO": "Ring", "MY_FLAG": "a b"},
-        {"NCCL_DEBUG": "WARN", "MY_FLAG": "a b"},
+        {"NCCL_DEBUG": "WARN", "NCCL_ALGO": "Tree", "MY_FLAG": "a b"},
     ]
     assert [cell.command().partition("torchrun")[0] for cell in plan.cells] == [
         "NCCL_DEBUG=WARN NCCL_ALGO=Ring MY_FLAG='a b' ",
-        "NCCL_DEBUG=WARN MY_FLAG='a b' ",
+        "NCCL_DEBUG=WARN NCCL_ALGO=Tree MY_FLAG='a b' ",
     ]
     assert not any("env." in cell.command() for cell in plan.cells)
     with pytest.raises(RequestError, match="--only"):
@@ -73,7 +73,7 @@ def test_an_axis_is_a_variable_and_no_argument_and_null_leaves_it_unset(project:
 
 
 def test_the_threads_of_a_process_may_be_a_variable(project: Project) -> None:
-    path = project.define(matrix={"layout": ["1x2"], "env.OMP_NUM_THREADS": [None, "3"]})
+    path = project.define(matrix={"layout": ["1x2"], "env.OMP_NUM_THREADS": ["1", "3"]})
     one, three = make_plan(definition.load(path, project.root), Selection()).cells
     assert (one.threads_per_process, three.threads_per_process) == (1, 3)
     assert [node_environment(cell, "cpu")["OMP_NUM_THREADS"] for cell in (one, three)] == ["1", "3"]
@@ -82,7 +82,10 @@ def test_the_threads_of_a_process_may_be_a_variable(project: Project) -> None:
 def test_a_secret_of_the_shell_is_named_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_0123456789")
     monkeypatch.setenv("DEPLOY_PRIVATE_KEY", "several\nlines of it")
-    assert read_words(["DEPLOY_PRIVATE_KEY"]) == {"env.DEPLOY_PRIVATE_KEY": MASK}
+    monkeypatch.setenv("HEADER", "Bearer hf_0123456789")
+    assert read_words(["DEPLOY_PRIVATE_KEY", "HEADER"]) == {"env.DEPLOY_PRIVATE_KEY": MASK, "env.HEADER": MASK}
+    with pytest.raises(RequestError, match="masked"):
+        read_words([f"MY_FLAG={MASK}"])
     monkeypatch.setenv("MY_FLAG", "on")
     read = read_words(["HF_TOKEN", "MY_FLAG"])
     assert read == {"env.HF_TOKEN": MASK, "env.MY_FLAG": "on"}

@@ -100,7 +100,8 @@ def check(
     """
     world, chosen = _world(layout), select(experiment, arguments=arguments, change=change, device=device)
     first, program = request(chosen, world)
-    program.settings.update(values_of(variables_of({**first.cell.args, **read_words(env or ())})))
+    args = {**first.cell.args, **read_words(env or ())}
+    program.settings.update(values_of(variables_of(args)))
     if steps:
         program.settings.update(KIT_CHECK_STEPS=str(steps), KIT_CHECK_STEPS_HARD="1")
     again = split(resume_args) if resume or resume_args else None
@@ -124,7 +125,7 @@ def check(
             verdict.word,
             hash_sources(cell.program.sources(root)),
             cell.program.name,
-            cell.args,
+            args,
             [one_line(each.title, 300) for each in verdict.findings if each.level == MISTAKE][:50],
             verdict.off,
             verdict.order,

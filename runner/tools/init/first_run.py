@@ -55,10 +55,12 @@ def unread(proposal: Proposal) -> Reading:
     return Reading()
 
 
-def read_first_run(proposal: Proposal, device: str, seconds: float, command: str = INIT) -> Reading:
+def read_first_run(
+    proposal: Proposal, device: str, seconds: float, command: str = INIT, variables: Sequence[str] = ()
+) -> Reading:
     """Run the script once, for `seconds` at most, and return how to read its output.
 
-    `command` is the command that the user typed. It is used in messages.
+    `command` is the command that the user typed. It is used in messages. `variables` are the words of `--env`.
     """
     if importlib.util.find_spec("torch") is None:
         raise RequestError(f"torch is not installed in {one_line(sys.executable)}: {_TORCH}")
@@ -66,7 +68,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
     try:
         experiment = proposal.experiment(unread(proposal), folder)
         short = structs.replace(experiment, dialects={}, timeout_seconds=seconds, skip=[], baseline={})
-        plan = make_plan(short, Selection(device=device, layouts=("1x1",), repeat=1))
+        plan = make_plan(short, Selection(device=device, layouts=("1x1",), repeat=1, variables=variables))
         say(f"first run: {plan.cells[0].command()}  (one process on {device}, for {seconds:g} s at most)")
         screen, before = _Screen(), _files(proposal.root)
         with signals.taken() as interrupts, screen:

@@ -33,7 +33,8 @@ def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experimen
     named, root = proposal.modules.script, proposal.root
     say(f"script: {named}: {proposal.modules.why}")
     command = f"{RUN} {shlex.quote(os.path.relpath(root / named))}"
-    reading = read_first_run(proposal, selection.device, FIRST_SECONDS, command) if start else unread(proposal)
+    first = (proposal, selection.device, FIRST_SECONDS, command, selection.variables)
+    reading = read_first_run(*first) if start else unread(proposal)
     say_output(reading, tried=start, metrics=list(selection.metrics))
     with temporary_folder("init") as folder:
         experiment = proposal.experiment(reading, folder)
